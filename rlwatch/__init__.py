@@ -1,0 +1,30 @@
+"""rlwatch: know within a few steps that an RL fine-tuning run has stopped learning, why, and what to change.
+
+from rlwatch import RLWatchCallback
+trainer = GRPOTrainer(..., callbacks=[RLWatchCallback()])
+trainer.train()
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from rlwatch._version import __version__
+
+if TYPE_CHECKING:
+    from rlwatch.capture.callback import RLWatchCallback, watch
+
+__all__ = ["RLWatchCallback", "__version__", "watch"]
+
+_NEEDS_TRL = {"RLWatchCallback", "watch"}
+
+
+def __getattr__(name: str) -> Any:
+    """What needs torch and transformers is imported when it is asked for: the rest of rlwatch needs neither."""
+    if name not in _NEEDS_TRL:
+        raise AttributeError(f"module 'rlwatch' has no attribute {name!r}")
+    try:
+        from rlwatch.capture import callback
+    except ImportError as error:
+        raise ImportError(f"rlwatch.{name} needs torch and transformers: pip install 'rlwatch-monitor[trl]'") from error
+    return getattr(callback, name)

@@ -1,0 +1,1 @@
+"""What a run is: its records, the names of its metrics, and the directory it is kept in."""

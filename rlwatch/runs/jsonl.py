@@ -1,0 +1,55 @@
+"""JSON lines that lose nothing: strict JSON on disk, NaN and inf kept apart from absent.
+
+JSON has no NaN. Python writes the bare word, which browsers, jq and polars refuse. Here a number that is not finite is
+written as one of the strings "NaN", "Infinity", "-Infinity", and None as null.
+
+>>> encode({"loss": float("nan"), "kl": None})
+'{"loss":"NaN","kl":null}'
+>>> restore_floats({"loss": "NaN", "kl": None})
+{'loss': nan, 'kl': None}
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Mapping
+from typing import Any
+
+_WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+
+
+def _strict(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {str(key): _strict(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_strict(item) for item in value]
+    return value
+
+
+def encode(value: Any) -> str:
+    """One line of strict JSON, without a newline.
+
+    Raises:
+        TypeError: A value is neither a JSON type nor a non-finite float.
+    """
+    return json.dumps(_strict(value), separators=(",", ":"), allow_nan=False)
+
+
+def restore_floats(metrics: Mapping[str, Any]) -> dict[str, float | None]:
+    """Metric values as they were before [`encode`][rlwatch.runs.jsonl.encode].
+
+    Raises:
+        ValueError: A value is not a number, null, or one of the three words.
+    """
+    restored: dict[str, float | None] = {}
+    for name, value in metrics.items():
+        if isinstance(value, str) and value in _WORDS:
+            restored[name] = _WORDS[value]
+        elif value is None or (isinstance(value, (int, float)) and not isinstance(value, bool)):
+            restored[name] = value
+        else:
+            raise ValueError(f"metric {name!r} is {value!r}, which is not a number")
+    return restored

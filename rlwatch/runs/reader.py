@@ -1,0 +1,240 @@
+"""Reads run directories, also while they are written, and says what it had to skip.
+
+A reader keeps a *cursor* (a byte offset) and asks for what came after it. A last line without its newline is still in
+flight: it is left for the next time. Reading from a cursor costs what is new, not what is there.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+from rlwatch.runs.jsonl import restore_floats
+from rlwatch.runs.records import Alert, AlertState, StepRecord
+from rlwatch.runs.writer import SCHEMA
+
+T = TypeVar("T")
+
+METRICS_FILE = "metrics.rank0.jsonl"
+ALERTS_FILE = "alerts.jsonl"
+
+_UNSOUND = (ValueError, KeyError, TypeError, AttributeError, RecursionError)
+"""What a line that rlwatch did not write can raise."""
+
+
+@dataclass(frozen=True)
+class Skipped:
+    """Something that could not be read, and why, in words for a person."""
+
+    path: Path
+    why: str
+
+
+@dataclass(frozen=True)
+class Chunk(Generic[T]):
+    """What a file holds after a cursor.
+
+    Args:
+        items: What was read, in file order.
+        cursor: Where to go on reading.
+        skipped: Whole lines that were not what they should be.
+        restarted: The file was shorter than the cursor: it is another file now, and this chunk begins at its start.
+    """
+
+    items: list[T]
+    cursor: int
+    skipped: list[Skipped] = field(default_factory=list)
+    restarted: bool = False
+
+
+@dataclass(frozen=True)
+class RunSummary:
+    """One line about a run, read in a time that does not grow with the run.
+
+    Args:
+        path: The run directory.
+        info: Its run.json.
+        state: `live` (a step came within the expected time), `stalled` (none did), `ended`, or `empty` (no step yet).
+        last: The newest step, or None.
+        alerts: The newest state of each alert, oldest first.
+        skipped: What could not be read in it.
+    """
+
+    path: Path
+    info: dict[str, Any]
+    state: str
+    last: StepRecord | None
+    alerts: list[Alert]
+    skipped: list[Skipped] = field(default_factory=list)
+
+    @property
+    def name(self) -> str:
+        """The run's name: that of its directory, which is unique under its root."""
+        return self.path.name
+
+    @property
+    def created(self) -> float:
+        """Unix seconds at which the run began; 0 where its run.json does not say."""
+        value = self.info.get("created")
+        return float(value) if isinstance(value, (int, float)) else 0.0
+
+    @property
+    def open_alerts(self) -> list[Alert]:
+        """Alerts that are firing now, the most severe first."""
+        firing = [alert for alert in self.alerts if alert.state is AlertState.FIRING]
+        return sorted(firing, key=lambda alert: -alert.severity.rank)
+
+
+def read_info(run: Path) -> dict[str, Any]:
+    """A run's run.json.
+
+    Raises:
+        ValueError: It is missing, unreadable, not a JSON object, or of a later layout; the message says which.
+    """
+    path = run / "run.json"
+    try:
+        info = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise ValueError("it holds no run.json, so it is no run of rlwatch") from None
+    except OSError as error:
+        raise ValueError(f"its run.json cannot be read: {error.strerror}") from None
+    except ValueError:
+        raise ValueError("its run.json is not JSON") from None
+    if not isinstance(info, dict):
+        raise ValueError("its run.json is not a JSON object")
+    if info.get("schema") != SCHEMA:
+        raise ValueError(f"its layout has the version {info.get('schema')!r}; this rlwatch reads version {SCHEMA}")
+    return info
+
+
+def read_records(run: Path, cursor: int = 0) -> Chunk[StepRecord]:
+    """The steps after a cursor."""
+    return _read_lines(run / METRICS_FILE, cursor, _record)
+
+
+def read_alerts(run: Path, cursor: int = 0) -> Chunk[Alert]:
+    """The changes of alerts' states after a cursor."""
+    return _read_lines(run / ALERTS_FILE, cursor, Alert.from_dict)
+
+
+def latest_alerts(changes: list[Alert]) -> list[Alert]:
+    """The newest state of each alert. An alert is known by its rule and the step at which it began."""
+    newest: dict[tuple[str, int], Alert] = {}
+    for change in changes:
+        newest[change.rule, change.since] = change
+    return list(newest.values())
+
+
+def read_summary(run: Path, now: float | None = None) -> RunSummary:
+    """One line about a run.
+
+    Raises:
+        ValueError: It is not a run; see [`read_info`][rlwatch.runs.reader.read_info].
+    """
+    info = read_info(run)
+    last = _last_record(run / METRICS_FILE)
+    alerts = read_alerts(run)
+    state = run_state(info, last, time.time() if now is None else now)
+    return RunSummary(run, info, state, last, latest_alerts(alerts.items), alerts.skipped)
+
+
+def run_state(info: dict[str, Any], last: StepRecord | None, now: float) -> str:
+    """`ended`, `empty`, `live` or `stalled`.
+
+    A run is stalled when no step came for ten times its last step's duration, and for at least two minutes.
+    """
+    if "ended" in info:
+        return "ended"
+    since = last.time if last else info.get("created")
+    if not isinstance(since, (int, float)):
+        return "empty"
+    seconds = (last.metrics.get("step_seconds") if last else None) or 0.0
+    if now - since > max(120.0, 10 * seconds):
+        return "stalled"
+    return "live" if last else "empty"
+
+
+def list_runs(root: Path, now: float | None = None) -> tuple[list[RunSummary], list[Skipped]]:
+    """All runs directly under a folder, the newest first, and what else lies there.
+
+    Never raises for what it finds: a missing folder, a foreign file or a broken run is named in the second list.
+    """
+    try:
+        entries = sorted(root.iterdir())
+    except FileNotFoundError:
+        return [], [Skipped(root, "there is no such folder; a run that rlwatch watches makes it")]
+    except OSError as error:
+        return [], [Skipped(root, f"it cannot be listed: {error.strerror}")]
+    runs: list[RunSummary] = []
+    skipped: list[Skipped] = []
+    for entry in entries:
+        if entry.name.startswith("."):
+            continue
+        if not entry.is_dir():
+            skipped.append(Skipped(entry, "it is a file, not a run directory"))
+            continue
+        try:
+            runs.append(read_summary(entry, now))
+        except ValueError as error:
+            skipped.append(Skipped(entry, str(error)))
+        else:
+            skipped.extend(runs[-1].skipped)
+    runs.sort(key=lambda run: run.created, reverse=True)
+    return runs, skipped
+
+
+def _record(data: dict[str, Any]) -> StepRecord:
+    return StepRecord(int(data["step"]), float(data["time"]), restore_floats(data["metrics"]))
+
+
+def _read_lines(path: Path, cursor: int, parse: Callable[[dict[str, Any]], T]) -> Chunk[T]:
+    try:
+        with path.open("rb") as file:
+            size = file.seek(0, 2)
+            restarted = cursor > size
+            start = 0 if restarted else cursor
+            file.seek(start)
+            data = file.read(size - start)
+    except FileNotFoundError:
+        return Chunk([], 0, restarted=cursor > 0)
+    except OSError as error:
+        return Chunk([], cursor, [Skipped(path, f"it cannot be read: {error.strerror}")])
+    whole = data[: data.rfind(b"\n") + 1]
+    items: list[T] = []
+    skipped: list[Skipped] = []
+    offset = start
+    for line in whole.splitlines(keepends=True):
+        if line.strip():
+            try:
+                items.append(parse(json.loads(line)))
+            except _UNSOUND as error:
+                skipped.append(Skipped(path, f"the line at byte {offset} is not what rlwatch writes: {error}"))
+        offset += len(line)
+    return Chunk(items, start + len(whole), skipped, restarted)
+
+
+def _last_record(path: Path) -> StepRecord | None:
+    """The newest whole and sound line, found from the end of the file."""
+    try:
+        with path.open("rb") as file:
+            end = file.seek(0, 2)
+            span = 1 << 14
+            while True:
+                start = max(0, end - span)
+                file.seek(start)
+                lines = file.read(end - start).split(b"\n")
+                # The first piece may be the tail of a line, the last piece is a line still in flight.
+                for line in reversed(lines[(1 if start else 0) : -1]):
+                    try:
+                        return _record(json.loads(line))
+                    except _UNSOUND:
+                        continue
+                if start == 0 or span > 1 << 24:
+                    return None
+                span *= 8
+    except OSError:
+        return None

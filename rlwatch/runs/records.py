@@ -1,0 +1,132 @@
+"""The four things that everything else passes around: a step, its rollouts, an alert, a run.
+
+Capture and readers produce them; rules, stores, pages and reports consume them.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+Metrics = Mapping[str, "float | None"]
+"""Canonical metric name → value.
+
+A value that was printed as NaN, inf or None is here as NaN, inf or None. A value that was not there is not here.
+"""
+
+
+@dataclass(frozen=True)
+class StepRecord:
+    """What one optimizer step looked like.
+
+    Args:
+        step: Optimizer steps done, this one included; the first is 1.
+        time: Unix seconds at the end of the step.
+        metrics: See [`Metrics`][rlwatch.runs.records.Metrics].
+    """
+
+    step: int
+    time: float
+    metrics: Metrics
+
+
+class Severity(str, Enum):
+    """How bad it is; the same words everywhere.
+
+    `critical`: the run has stopped learning or is being destroyed, act now. `warning`: it is on its way there, or a
+    measurable share of the compute is lost, look. `info`: worth knowing.
+    """
+
+    INFO = "info"
+    WARNING = "warning"
+    CRITICAL = "critical"
+
+    @property
+    def rank(self) -> int:
+        """0 for info, 1 for warning, 2 for critical."""
+        return list(Severity).index(self)
+
+
+class AlertState(str, Enum):
+    """Where an alert is in its life: held back, told, over."""
+
+    PENDING = "pending"
+    FIRING = "firing"
+    RESOLVED = "resolved"
+
+
+@dataclass(frozen=True)
+class Cause:
+    """A likely reason, and the numbers that point to it."""
+
+    text: str
+    evidence: Metrics = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Advice:
+    """Something to try, and where that is known from."""
+
+    text: str
+    source: str
+
+
+@dataclass(frozen=True)
+class Alert:
+    """One thing that is wrong with a run, as of its last change.
+
+    Args:
+        rule: The rule's name, such as `entropy-collapse`.
+        severity: See [`Severity`][rlwatch.runs.records.Severity].
+        state: See [`AlertState`][rlwatch.runs.records.AlertState].
+        since: The step at which the condition began to hold.
+        step: The step of the last change of state or severity.
+        time: Unix seconds of that change.
+        resolved_step: The step at which it ended, or None.
+        value: The number that was judged.
+        reference: What it was judged against.
+        message: One line with a number in it.
+        evidence: Other numbers of that step that a reader needs.
+        causes: Likely reasons, the likeliest first.
+        advice: What to try, the cheapest first.
+        run: The run's name.
+    """
+
+    rule: str
+    severity: Severity
+    state: AlertState
+    since: int
+    step: int
+    time: float
+    value: float | None
+    reference: float | None
+    message: str
+    evidence: Metrics = field(default_factory=dict)
+    causes: tuple[Cause, ...] = ()
+    advice: tuple[Advice, ...] = ()
+    resolved_step: int | None = None
+    run: str = ""
+
+    def to_dict(self) -> dict[str, Any]:
+        """The alert as plain JSON types (NaN and inf are left for the encoder)."""
+        data = dataclasses.asdict(self)
+        return {**data, "severity": self.severity.value, "state": self.state.value}
+
+    @classmethod
+    def from_dict(cls, data: Mapping[str, Any]) -> Alert:
+        """The inverse of [`to_dict`][rlwatch.runs.records.Alert.to_dict]; keys of a later version are ignored.
+
+        Raises:
+            KeyError: A field without a default is missing.
+            ValueError: A severity or state is not one of ours.
+        """
+        known = {f.name for f in dataclasses.fields(cls)}
+        values = {key: value for key, value in data.items() if key in known}
+        values["severity"] = Severity(data["severity"])
+        values["state"] = AlertState(data["state"])
+        values["causes"] = tuple(Cause(c["text"], c.get("evidence", {})) for c in data.get("causes", ()))
+        values["advice"] = tuple(Advice(a["text"], a["source"]) for a in data.get("advice", ()))
+        return cls(**values)
