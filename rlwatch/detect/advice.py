@@ -1,0 +1,35 @@
+"""What to try, each with where it is known from.
+
+A paper's number is the paper's: it is never given as if it carried over.
+"""
+
+from __future__ import annotations
+
+from rlwatch.runs.records import Advice
+
+RAISE_CLIP_HIGH = Advice(
+    "raise epsilon_high in small steps and watch that entropy does not shoot up",
+    "DAPO 2503.14476, Skywork-OR1 2505.22312",
+)
+FEWER_UPDATES = Advice("make fewer updates a rollout (num_iterations, steps_per_generation)", "Skywork-OR1 2505.22312")
+GO_BACK = Advice(
+    "go back to a checkpoint from before the onset: signal that is gone does not come back", "RAGEN 2504.20073"
+)
+MORE_EXPLORATION = Advice("sample at a higher temperature", "RAGEN 2504.20073")
+ADAPTIVE_ENTROPY = Advice(
+    "hold entropy with an adaptive target (use_adaptive_entropy) rather than with a fixed bonus",
+    "Skywork-OR1 2505.22312",
+)
+EASIER_PROMPTS = Advice("begin with easier prompts, or give partial credit", "2509.21880")
+LARGER_GROUPS = Advice(
+    "make groups larger (num_generations): rare successes then show up in more of them", "2509.21880"
+)
+HARDER_PROMPTS = Advice("bring in harder prompts, or filter out solved ones; it may simply be done", "DAPO 2503.14476")
+CHECK_REWARD = Advice(
+    "read a few completions of this step: does the reward still see what it should?", "RAGEN 2504.20073"
+)
+LOWER_LEARNING_RATE = Advice("lower the learning rate, or clip the gradient harder (max_grad_norm)", "PPO 1707.06347")
+CHECK_NUMERICS = Advice(
+    "look at the batch of this step and at the precision: fp16 overflows where bf16 does not",
+    "PyTorch, automatic mixed precision",
+)

@@ -1,0 +1,82 @@
+"""What a rule is: it looks at one record at a time and says whether its condition holds."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, ClassVar
+
+from rlwatch.runs.records import Advice, Cause, Metrics, Severity, StepRecord
+
+
+@dataclass(frozen=True)
+class Finding:
+    """A rule's condition holds at a record.
+
+    Args:
+        severity: As bad as it is now.
+        value: The number that was judged.
+        reference: What it was judged against, or None.
+        message: One line with the number in it, without a full stop.
+        evidence: Other numbers that a reader needs.
+        causes: Likely reasons, the likeliest first.
+        advice: What to try, the cheapest first.
+    """
+
+    severity: Severity
+    value: float
+    reference: float | None
+    message: str
+    evidence: Metrics = field(default_factory=dict)
+    causes: Sequence[Cause] = ()
+    advice: Sequence[Advice] = ()
+
+
+class Quiet(Enum):
+    """A rule found nothing: because all is well, or because the record could not tell."""
+
+    CLEAR = "clear"
+    NO_DATA = "no data"
+
+
+@dataclass(frozen=True)
+class Hold:
+    """How long a condition must hold before it is told, and be gone before it is over.
+
+    Both counts must be reached: steps so that rows every 10th step do not slow a rule down tenfold, records so that one
+    row never decides alone where it should not.
+    """
+
+    steps: int = 1
+    records: int = 1
+
+
+class Rule(ABC):
+    """One thing that can go wrong with a run. O(1) work and memory a record; it never looks ahead.
+
+    Args:
+        config: The trainer's configuration where it is known, for naming causes; empty for most foreign logs.
+    """
+
+    name: ClassVar[str]
+    hold: ClassVar[Hold] = Hold()
+    release: ClassVar[Hold] = Hold()
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        self.config: Mapping[str, Any] = config or {}
+
+    @abstractmethod
+    def update(self, record: StepRecord) -> Finding | Quiet:
+        """Take in the next record and say what is found. Steps never go back."""
+
+
+ABSURD = 1e100
+"""Beyond this a number is no measurement, and its square would be infinite."""
+
+
+def finite(record: StepRecord, name: str) -> float | None:
+    """A metric's value where it is there and a number that one can calculate with, else None."""
+    value = record.metrics.get(name)
+    return value if value is not None and abs(value) < ABSURD else None  # NaN is not below anything

@@ -1,0 +1,59 @@
+"""non-finite: a number that must be a number is NaN or infinite."""
+
+from __future__ import annotations
+
+import math
+
+from rlwatch.detect.advice import CHECK_NUMERICS, GO_BACK, LOWER_LEARNING_RATE
+from rlwatch.detect.rule import Finding, Hold, Quiet, Rule
+from rlwatch.runs.records import Cause, Severity, StepRecord
+
+FATAL = ("loss", "entropy/mean")
+"""What comes out of the forward pass: once it is not finite, the weights are broken, or will be after this step."""
+
+PATIENCE = 3
+"""Records in a row after which anything else is critical too. A single infinite gradient norm is how a loss scaler
+feels for its range under fp16, and that step is skipped."""
+
+
+class NonFinite(Rule):
+    """Any metric is NaN or infinite.
+
+    Critical at once for the loss and the entropy; a warning for anything else, and critical once the same metric has
+    been so for three records in a row. A metric printed as None has no value, which is not the same.
+    """
+
+    name = "non-finite"
+    release = Hold(records=3)
+
+    def __init__(self, config: object = None) -> None:
+        super().__init__(config)  # type: ignore[arg-type]
+        self._in_a_row: dict[str, int] = {}
+
+    def update(self, record: StepRecord) -> Finding | Quiet:
+        """See the class."""
+        broken = {
+            name: value for name, value in record.metrics.items() if value is not None and not math.isfinite(value)
+        }
+        self._in_a_row = {name: self._in_a_row.get(name, 0) + 1 for name in broken}
+        if not record.metrics:
+            return Quiet.NO_DATA
+        if not broken:
+            return Quiet.CLEAR
+        fatal = [name for name in FATAL if name in broken]
+        lasting = [name for name, count in self._in_a_row.items() if count >= PATIENCE]
+        first = (fatal or lasting or list(broken))[0]
+        others = len(broken) - 1
+        return Finding(
+            severity=Severity.CRITICAL if fatal or lasting else Severity.WARNING,
+            value=broken[first],
+            reference=None,
+            message=f"{first} is {broken[first]}" + (f", and {others} more metrics are not finite" if others else ""),
+            evidence=broken,
+            causes=[Cause(_CAUSE_FATAL if fatal else _CAUSE_OTHER, broken)],
+            advice=[GO_BACK, LOWER_LEARNING_RATE, CHECK_NUMERICS] if fatal or lasting else [CHECK_NUMERICS],
+        )
+
+
+_CAUSE_FATAL = "the forward pass itself gives no numbers any more: the weights are broken, or are after this step"
+_CAUSE_OTHER = "the forward pass is sound so far; under fp16 a single overflow of the gradient is normal and skipped"

@@ -1,0 +1,75 @@
+"""Statistics of a series that cost the same at its millionth value as at its first."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+
+@dataclass
+class Ewma:
+    """An exponentially weighted mean that forgets by optimizer steps, not by records.
+
+    level = Σ wᵢ·xᵢ / Σ wᵢ with wᵢ = 2^−(step − stepᵢ)/half_life. Rows every 10th step and rows every step so give the
+    same memory, and the first values are not pulled towards zero.
+
+    Args:
+        half_life: Optimizer steps after which a value counts half.
+
+    >>> mean = Ewma(half_life=1)
+    >>> mean.update(1, 0.0)
+    0.0
+    >>> mean.update(2, 3.0)  # (0·½ + 3·1) / (½ + 1)
+    2.0
+    """
+
+    half_life: float
+    level: float = math.nan
+    weight: float = 0.0
+    squared_weight: float = 0.0
+    step: int | None = None
+
+    def update(self, step: int, value: float) -> float:
+        """Take in a finite value and return the new level."""
+        decay = 1.0 if self.step is None else 0.5 ** (max(0, step - self.step) / self.half_life)
+        total = self.weight * decay + 1.0
+        self.level = value if self.weight == 0 else (self.level * self.weight * decay + value) / total
+        self.weight = total
+        self.squared_weight = self.squared_weight * decay**2 + 1.0
+        self.step = step
+        return self.level
+
+    @property
+    def effective_count(self) -> float:
+        """(Σw)²/Σw²: how many equally weighted values the level rests on."""
+        return self.weight**2 / self.squared_weight if self.squared_weight else 0.0
+
+
+@dataclass
+class Baseline:
+    """What a series was at first: the median of its first values, fixed once it has them.
+
+    A median, so that one wild first step does not set the scale that a whole run is judged by.
+
+    Args:
+        records: How many values it is made of.
+
+    >>> start = Baseline(records=3)
+    >>> [start.update(x) for x in (2.0, 9.0, 1.0, 0.0)]
+    [None, None, 2.0, 2.0]
+    """
+
+    records: int
+    value: float | None = None
+    _first: list[float] = field(default_factory=list)
+
+    def update(self, value: float) -> float | None:
+        """Take in a finite value; the baseline, or None while it is not known yet."""
+        if self.value is None:
+            self._first.append(value)
+            if len(self._first) == self.records:
+                middle = sorted(self._first)
+                half = self.records // 2
+                self.value = middle[half] if self.records % 2 else (middle[half - 1] + middle[half]) / 2
+                self._first.clear()
+        return self.value

@@ -1,0 +1,257 @@
+"""Each rule on runs whose story is known: what it must say, and what it must not."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Callable, Iterable
+
+import pytest
+
+from rlwatch.detect.engine import Engine
+from rlwatch.detect.progress import PATIENCE, Progress
+from rlwatch.detect.rules import RULES, default_rules
+from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
+
+STEPS = 400
+
+
+def story(
+    *,
+    every: int = 1,
+    steps: int = STEPS,
+    seed: int = 0,
+    **curves: Callable[[float], float | None],
+) -> list[StepRecord]:
+    """Records of metrics that follow curves of the share of the run that is over, 0 to 1.
+
+    A name's double underscore is a slash: `reward__mean`.
+    """
+    records = []
+    for step in range(every, steps + 1, every):
+        metrics = {name.replace("__", "/"): curve(step / steps) for name, curve in curves.items()}
+        records.append(StepRecord(step, float(step), metrics))
+    return records
+
+
+def noisy(curve: Callable[[float], float], amount: float, seed: int) -> Callable[[float], float]:
+    generator = random.Random(seed)
+    return lambda t: curve(t) + generator.gauss(0, amount)
+
+
+def ramp(start: float, end: float, begin: float = 0.2, over: float = 0.6) -> Callable[[float], float]:
+    """From one level to another between two shares of the run."""
+    return lambda t: start + (end - start) * min(1.0, max(0.0, (t - begin) / (over - begin)))
+
+
+def judge(records: Iterable[StepRecord], **config: object) -> list[Alert]:
+    engine = Engine(default_rules(config), run="run")
+    return [change for record in records for change in engine.feed(record)]
+
+
+def told(alerts: Iterable[Alert], *, at_least: Severity = Severity.WARNING) -> set[tuple[str, str]]:
+    return {
+        (a.rule, a.severity.value) for a in alerts if a.state is AlertState.FIRING and a.severity.rank >= at_least.rank
+    }
+
+
+def collapsing(**changes: object) -> list[StepRecord]:
+    """Entropy falls, groups get stuck, the reward stays where it was, the loss looks fine."""
+    curves: dict[str, object] = {
+        "entropy__mean": noisy(ramp(1.0, 0.05), 0.02, 1),
+        "groups__solved": lambda t: 0.0,
+        "groups__failed": lambda t: 0.0,
+        "groups__stuck": ramp(0.1, 0.95),
+        "reward__mean": noisy(lambda t: 0.5, 0.02, 2),
+        "reward__std": ramp(0.25, 0.02),
+        "loss": noisy(lambda t: 0.0, 0.003, 3),
+        **changes,
+    }
+    return story(**curves)  # type: ignore[arg-type]
+
+
+def learning(**changes: object) -> list[StepRecord]:
+    """Entropy falls as far, because the task is being solved."""
+    curves: dict[str, object] = {
+        "entropy__mean": noisy(ramp(1.0, 0.05), 0.01, 1),
+        "groups__solved": ramp(0.0, 0.95),
+        "groups__failed": ramp(0.3, 0.0),
+        "groups__stuck": lambda t: 0.05,
+        "reward__mean": noisy(ramp(0.3, 0.97), 0.03, 2),
+        "reward__std": ramp(0.45, 0.1),
+        "loss": noisy(lambda t: 0.0, 0.003, 3),
+        **changes,
+    }
+    return story(**curves)  # type: ignore[arg-type]
+
+
+def test_a_collapse_is_critical_by_both_rules_before_the_last_third() -> None:
+    alerts = judge(collapsing(), num_iterations=8, epsilon_high=0.05)
+    assert {("dead-groups", "critical"), ("entropy-collapse", "critical")} <= told(alerts)
+    first = min(a.step for a in alerts if a.severity is Severity.CRITICAL)
+    assert first <= STEPS * 2 / 3
+    assert not {rule for rule, _ in told(alerts)} - {"dead-groups", "entropy-collapse"}
+
+
+def test_sharpening_while_the_task_is_solved_is_no_failure() -> None:
+    assert told(judge(learning())) == set()
+    assert ("dead-groups", "info") in told(judge(learning()), at_least=Severity.INFO), "it is done, and that is said"
+
+
+def test_rows_every_tenth_step_come_to_the_same_verdicts() -> None:
+    assert told(judge(collapsing(every=10))) == told(judge(collapsing()))
+    assert told(judge(learning(every=10))) == set()
+
+
+def test_an_alert_says_what_since_when_why_and_what_to_try() -> None:
+    alerts = judge(collapsing(), num_iterations=8, epsilon_high=0.05)
+    alert = next(a for a in alerts if a.rule == "dead-groups" and a.severity is Severity.CRITICAL)
+    assert "of the groups are dead and not solved (stuck" in alert.message
+    assert "\n" not in alert.message
+    assert not alert.message.endswith(".")
+    assert alert.since < alert.step
+    assert alert.value is not None
+    assert alert.value >= 0.75
+    assert alert.reference == pytest.approx(0.1, abs=0.01)
+    assert any("8 updates a rollout under epsilon_high=0.05" in cause.text for cause in alert.causes)
+    assert alert.advice
+    assert all(advice.source for advice in alert.advice)
+
+
+def test_failed_groups_are_worth_knowing_and_not_a_failure_while_the_run_learns() -> None:
+    hard = learning(
+        groups__solved=ramp(0.0, 0.15), groups__failed=ramp(0.85, 0.55), groups__stuck=lambda t: 0.0,
+        reward__mean=noisy(ramp(0.05, 0.3), 0.02, 2), entropy__mean=lambda t: 1.0,
+    )  # fmt: skip
+    assert ("dead-groups", "critical") not in told(judge(hard))
+
+
+def test_a_run_that_is_dead_from_its_start_is_critical_soon() -> None:
+    dead = story(
+        groups__solved=lambda t: 0.0, groups__failed=lambda t: 1.0, groups__stuck=lambda t: 0.0,
+        reward__mean=lambda t: 0.0, reward__std=lambda t: 0.0,
+    )  # fmt: skip
+    critical = [a for a in judge(dead) if a.severity is Severity.CRITICAL]
+    assert [a.rule for a in critical] == ["dead-groups"]
+    assert critical[0].step <= PATIENCE + 25
+
+
+def test_stuck_groups_that_come_loose_again_are_over() -> None:
+    records = collapsing(groups__stuck=lambda t: 0.5 if 0.2 < t < 0.5 else 0.05, entropy__mean=lambda t: 1.0)
+    states = [(a.state, a.severity) for a in judge(records) if a.rule == "dead-groups"]
+    assert states == [(AlertState.FIRING, Severity.WARNING), (AlertState.RESOLVED, Severity.WARNING)]
+
+
+def test_entropy_alone_is_at_most_worth_knowing() -> None:
+    """Without the groups nobody can tell a collapse from a plateau."""
+    records = story(entropy__mean=ramp(1.0, 0.05), reward__mean=noisy(lambda t: 0.9, 0.01, 1))
+    assert told(judge(records)) == set()
+    assert told(judge(records), at_least=Severity.INFO) == {("entropy-collapse", "info")}
+
+
+def test_entropy_that_falls_with_the_reward_is_a_warning() -> None:
+    records = story(entropy__mean=ramp(1.0, 0.05), reward__mean=noisy(ramp(0.9, 0.65), 0.01, 1))
+    assert told(judge(records)) == {("entropy-collapse", "warning")}
+
+
+def test_entropy_that_rises_is_not_this_rules_business() -> None:
+    records = story(entropy__mean=ramp(1.0, 3.0), reward__mean=lambda t: 0.5)
+    assert "entropy-collapse" not in {rule for rule, _ in told(judge(records), at_least=Severity.INFO)}
+
+
+def test_a_reward_that_is_lost_is_critical_when_half_is_gone() -> None:
+    alerts = judge(story(reward__mean=noisy(ramp(0.9, 0.0, 0.5, 0.55), 0.05, 1)))
+    critical = [a for a in alerts if a.severity is Severity.CRITICAL]
+    assert [a.rule for a in critical] == ["reward-collapse"]
+    assert STEPS * 0.5 < critical[0].step < STEPS * 0.62
+    assert critical[0].reference == pytest.approx(0.9, abs=0.05)
+
+
+def test_a_cause_of_a_lost_reward_is_what_entropy_did() -> None:
+    for end, words in ((5.0, "came apart"), (0.1, "narrowed"), (1.0, "moved rather than broke")):
+        records = story(reward__mean=ramp(0.9, 0.0, 0.5, 0.6), entropy__mean=ramp(1.0, end, 0.5, 0.51))
+        alert = next(a for a in judge(records) if a.rule == "reward-collapse" and a.severity is Severity.CRITICAL)
+        assert words in alert.causes[0].text
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_a_noisy_plateau_never_alarms(seed: int) -> None:
+    """Batches of 8 completions at a success rate of 0.5: the mean of each is off by 0.18."""
+    plateau = story(reward__mean=noisy(lambda t: 0.5, 0.18, seed), entropy__mean=lambda t: 1.0)
+    assert told(judge(plateau)) == set()
+
+
+def test_negative_rewards_fall_by_what_they_had_gained() -> None:
+    lost = story(reward__mean=lambda t: ramp(-5.0, -1.0, 0.1, 0.4)(t) if t < 0.6 else -4.5)
+    assert ("reward-collapse", "critical") in told(judge(lost))
+    held = story(reward__mean=ramp(-5.0, -1.0, 0.1, 0.4))
+    assert told(judge(held)) == set()
+
+
+def test_a_nan_loss_is_critical_at_once() -> None:
+    records = story(loss=lambda t: math.nan if t > 0.5 else 0.1, steps=100)
+    [alert] = judge(records)
+    assert (alert.rule, alert.severity, alert.step, alert.since) == ("non-finite", Severity.CRITICAL, 51, 51)
+    assert alert.message == "loss is nan"
+
+
+def test_one_infinite_gradient_norm_is_a_warning_and_is_over() -> None:
+    records = story(grad__norm=lambda t: math.inf if t == 0.5 else 1.0, loss=lambda t: 0.1, steps=100)
+    states = [(a.state.value, a.severity.value, a.step) for a in judge(records)]
+    assert states == [("firing", "warning", 50), ("resolved", "warning", 53)]
+
+
+def test_three_infinite_gradient_norms_in_a_row_are_critical() -> None:
+    records = story(grad__norm=lambda t: math.inf if 0.5 <= t < 0.53 else 1.0, loss=lambda t: 0.1, steps=100)
+    assert ("non-finite", "critical") in told(judge(records))
+
+
+def test_none_is_not_nan() -> None:
+    assert judge(story(kl__ref=lambda t: None, loss=lambda t: 0.1, steps=100)) == []
+
+
+def test_a_metric_that_stops_being_logged_silences_its_rule_and_no_more() -> None:
+    records = collapsing()
+    half = [r if r.step < 100 else StepRecord(r.step, r.time, {"loss": 0.0}) for r in records]
+    assert told(judge(half)) == set()
+    assert judge([StepRecord(step, 0.0, {}) for step in range(1, 300)]) == []
+
+
+def test_no_rule_chokes_on_values_that_are_not_finite_or_not_there() -> None:
+    names = ["entropy/mean", "groups/solved", "groups/failed", "groups/stuck", "reward/mean", "reward/std", "loss"]
+    generator = random.Random(0)
+    engine = Engine(default_rules(), run="run")
+    for step in range(1, 2000):
+        metrics = {
+            name: generator.choice([0.0, 1.0, 0.5, -3.0, 1e300, math.nan, math.inf, -math.inf, None])
+            for name in names
+            if generator.random() < 0.8
+        }
+        engine.feed(StepRecord(step, 0.0, metrics))
+
+
+def test_memory_does_not_grow_with_the_run() -> None:
+    import pickle
+
+    engine = Engine(default_rules(), run="run")
+    sizes = []
+    for step, record in enumerate(collapsing(steps=4000), 1):
+        engine.feed(record)
+        if step in (3400, 4000):  # every alert has fired by then
+            sizes.append(len(pickle.dumps(engine)))
+    assert sizes[1] <= sizes[0] * 1.02
+
+
+def test_rules_have_names_of_their_own_and_say_what_they_do() -> None:
+    assert len({rule.name for rule in RULES}) == len(RULES)
+    assert all(rule.__doc__ for rule in RULES)
+
+
+def test_progress_is_a_gain_against_the_rewards_spread() -> None:
+    flat, rising = Progress(), Progress()
+    for step in range(1, 201):
+        flat.update(StepRecord(step, 0.0, {"reward/mean": 0.5, "reward/std": 0.3}))
+        rising.update(StepRecord(step, 0.0, {"reward/mean": 0.5 + step / 1000, "reward/std": 0.3}))
+    assert flat.stalled(200)
+    assert not rising.stalled(200)
+    assert not Progress().stalled(10_000), "without a reward there is nothing to stall"
