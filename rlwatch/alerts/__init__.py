@@ -1,0 +1,1 @@
+"""Brings alerts to people."""

@@ -1,0 +1,1 @@
+"""What was found, put into words."""

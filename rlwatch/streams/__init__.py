@@ -1,0 +1,1 @@
+"""Mirrors of the metrics in other tools."""
