@@ -1,0 +1,39 @@
+# Every target does its own set-up in .venv, once; ARGS goes to the command: make demo ARGS=--keep-open
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+CPU_TORCH := https://download.pytorch.org/whl/cpu
+
+.PHONY: demo test lint bench docs screenshots clean
+
+demo: $(READY)  ## the failure room, watched: two short trainings with the live page open
+	$(BIN)/rlwatch lab failure-room --dashboard $(ARGS)
+
+test: $(READY)  ## everything that CI needs
+	$(BIN)/python -m pytest $(ARGS)
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+bench: $(READY)
+	$(BIN)/python benchmarks/overhead.py $(ARGS)
+
+docs: $(READY)  ## built into site/
+	$(BIN)/python -m mkdocs build --strict
+
+screenshots: $(READY)  ## of the pages, from the runs that `make demo` left in runs/
+	$(BIN)/python docs/screenshots.py $(ARGS)
+
+# torch goes first and alone, so that pip may look for a CPU build at PyTorch's own index; where that is out of reach,
+# the build comes from wherever pip finds one.
+$(READY): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --retries 1 --timeout 15 --extra-index-url $(CPU_TORCH) -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
+	touch $(READY)
+
+clean:
+	rm -rf $(VENV) site .pytest_cache .mypy_cache .ruff_cache .hypothesis
