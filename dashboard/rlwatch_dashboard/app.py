@@ -1,0 +1,140 @@
+"""Puts the page together: the shell around every page, which page an address shows, the headers of each answer."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+from urllib.parse import unquote
+
+import dash_mantine_components as dmc
+from dash import ClientsideFunction, Dash, Input, Output, dcc, html
+
+from rlwatch_dashboard import theme
+from rlwatch_dashboard.feed import find_run, load
+from rlwatch_dashboard.pages import run as run_page
+from rlwatch_dashboard.pages import runs as runs_page
+from rlwatch_dashboard.pages.missing import not_found
+
+INDEX = """<!DOCTYPE html>
+<html lang="en">
+<head>
+{%metas%}
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<title>{%title%}</title>
+{%favicon%}
+{%css%}
+<style>%COLOURS%</style>
+<script>%SCHEME%</script>
+</head>
+<body>
+<noscript>This page needs JavaScript; without it there is <code>rlwatch runs</code>.</noscript>
+{%app_entry%}
+<footer>{%config%}{%scripts%}{%renderer%}</footer>
+</body>
+</html>"""
+
+SCHEME = """
+let scheme = null;
+try { scheme = localStorage.getItem("mantine-color-scheme-value"); } catch { /* storage may be forbidden */ }
+if (scheme !== "dark" && scheme !== "light") {
+  scheme = matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}
+document.documentElement.dataset.mantineColorScheme = scheme;
+"""
+"""Light or dark before the first paint: Mantine, which looks after it from then on, comes too late for that."""
+
+POLICY = "; ".join(
+    [
+        "default-src 'self'",
+        "script-src 'self' 'unsafe-inline'",
+        "style-src 'self' 'unsafe-inline'",
+        "img-src 'self' data: blob:",
+        "object-src 'none'",
+        "base-uri 'none'",
+        "form-action 'none'",
+    ]
+)
+"""The browser itself keeps every request of the page on this machine, whatever a run's files say."""
+
+
+def create_app(root: Path) -> Dash:
+    """The app for the runs under a folder. The folder need not exist yet. The app keeps nothing between requests."""
+    app = Dash(
+        __name__,
+        title="rlwatch",
+        update_title=None,
+        index_string=INDEX.replace("%COLOURS%", theme.css_variables()).replace("%SCHEME%", SCHEME),
+        suppress_callback_exceptions=True,
+    )
+    app.layout = _shell()
+    _route(app, root)
+    runs_page.register(app, root)
+    run_page.register(app, root)
+    app.server.after_request(_add_headers)
+    return app
+
+
+def page_at(root: Path, pathname: str | None) -> tuple[list[Any], str]:
+    """What an address shows, and its title."""
+    path = (pathname or "/").rstrip("/")
+    if not path:
+        return runs_page.layout(root), "Runs · rlwatch"
+    start, _, quoted = path.removeprefix("/").partition("/")
+    name = unquote(quoted)
+    run = find_run(root, name) if start == "run" else None
+    if run is None:
+        why = "there is no such run here." if start == "run" else "there is no such page."
+        return [not_found(name if start == "run" else path, why)], "Not found · rlwatch"
+    try:
+        now = load(run)
+    except ValueError as error:
+        return [not_found(name, f"{error}.")], "Not found · rlwatch"
+    return run_page.layout(now), run_page.title(now.summary)
+
+
+def _shell() -> Any:
+    toggle = dmc.ColorSchemeToggle(
+        lightIcon=html.Span("☀", **{"aria-hidden": "true"}),
+        darkIcon=html.Span("☾", **{"aria-hidden": "true"}),
+        variant="subtle",
+        color="gray",
+        **{"aria-label": "Switch between light and dark"},
+    )
+    bar = html.Div(
+        [
+            html.Nav([dcc.Link("rlwatch", href="/", className="brand")], **{"aria-label": "Site"}),
+            html.Div(id="connection", role="status"),
+            toggle,
+        ],
+        className="bar",
+    )
+    return dmc.MantineProvider(
+        [
+            dcc.Location(id="url"),
+            dcc.Store(id="reload"),
+            dcc.Store(id="title"),
+            dcc.Store(id="titled"),
+            bar,
+            html.Main(id="page"),
+        ],
+        defaultColorScheme="auto",
+        theme={"fontFamily": "inherit", "respectReducedMotion": True},
+    )
+
+
+def _route(app: Dash, root: Path) -> None:
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("page", "children"), Output("title", "data"), Input("url", "pathname"), Input("reload", "data")
+    )
+    def show(pathname: str | None, _: Any) -> Any:
+        return page_at(root, pathname)
+
+    app.clientside_callback(ClientsideFunction("rlwatch", "title"), Output("titled", "data"), Input("title", "data"))
+
+
+def _add_headers(response: Any) -> Any:
+    response.headers["Content-Security-Policy"] = POLICY
+    response.headers["X-Content-Type-Options"] = "nosniff"
+    response.headers["Referrer-Policy"] = "no-referrer"
+    return response

@@ -1,0 +1,91 @@
+"""The alerts of a run in words: what, since when, the numbers, likely reasons, what to try."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from dash import html
+
+from rlwatch_dashboard import numbers, parts
+from rlwatch_dashboard.feed import Episode
+
+SHOWN = 40
+"""How many alerts a page shows, in its list and on its curves; an alert that comes and goes can be there very often."""
+
+
+def alert_list(episodes: list[Episode]) -> list[Any]:
+    """All alerts that have fired, the open and severe ones first; nothing where none has."""
+    if not episodes:
+        return []
+    still_open = sum(not episode.over for episode in episodes)
+    over = len(episodes) - still_open
+    words = [f"{still_open} open" if still_open else "", f"{over} resolved" if over else ""]
+    count = html.Span(", ".join(word for word in words if word), className="count")
+    cards = [_card(episode, unfolded=place == 0) for place, episode in enumerate(episodes[:SHOWN])]
+    rest = len(episodes) - len(cards)
+    more = [html.P(f"{rest} more are in the run's alerts.jsonl.", className="absent")] if rest else []
+    return [html.H2(["Alerts ", count]), *cards, *more]
+
+
+def _card(episode: Episode, unfolded: bool) -> Any:
+    alert = episode.alert
+    severity = alert.severity.value
+    head = html.Div(
+        [
+            parts.severity_pill(severity),
+            html.Code(str(alert.rule), className="rule"),
+            html.Span(_when(episode), className="when"),
+        ],
+        className="alert-head",
+    )
+    details = [*_evidence(episode), *_causes(episode), *_advice(episode)]
+    body: list[Any] = [head, html.P(str(alert.message), className="message")]
+    if details:
+        unfold = unfolded and not episode.over
+        body.append(html.Details([html.Summary("Why, and what to try"), *details], open=unfold))
+    state = "over" if episode.over else "open"
+    return html.Article(body, className=f"alert severity-{severity} {state}")
+
+
+def _when(episode: Episode) -> str:
+    alert = episode.alert
+    if episode.over:
+        return f"steps {alert.since:,} to {numbers.plain(alert.resolved_step)}, resolved"
+    later = [f", {severity.value} at {step:,}" for step, severity in episode.stages[1:]]
+    return f"since step {alert.since:,}, fired at {episode.fired:,}" + "".join(later)
+
+
+def _evidence(episode: Episode) -> list[Any]:
+    alert = episode.alert
+    # A metric has its unit from the table. The value that was judged may be anything, so it is shown plainly.
+    judged = {"value": alert.value, "reference": alert.reference}
+    rows = [(name, numbers.plain(value)) for name, value in judged.items() if value is not None]
+    return [_table(rows, alert.evidence)]
+
+
+def _causes(episode: Episode) -> list[Any]:
+    if not episode.alert.causes:
+        return []
+    items = [html.Li([html.Span(str(cause.text)), _table([], cause.evidence)]) for cause in episode.alert.causes]
+    return [html.H3("Likely causes"), html.Ol(items)]
+
+
+def _advice(episode: Episode) -> list[Any]:
+    if not episode.alert.advice:
+        return []
+    items = [
+        html.Li([html.Span(str(advice.text)), html.Cite(str(advice.source))] if advice.source else str(advice.text))
+        for advice in episode.alert.advice
+    ]
+    return [html.H3("What to try"), html.Ol(items)]
+
+
+def _table(rows: list[tuple[str, str]], metrics: Any) -> Any:
+    cells = [html.Div([html.Dt(name), html.Dd(value)]) for name, value in rows]
+    if isinstance(metrics, Mapping):
+        cells += [
+            html.Div([html.Dt(parts.metric_label(str(name), str(name))), html.Dd(numbers.of_metric(str(name), value))])
+            for name, value in metrics.items()
+        ]
+    return html.Dl(cells, className="evidence") if cells else None
