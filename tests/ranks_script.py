@@ -12,15 +12,15 @@ from pathlib import Path
 from typing import Any
 
 import torch
-from conftest import brevity, odd_digit
 from datasets import Dataset
-from test_capture_exact import Recorder
 from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from conftest import brevity, odd_digit
 from rlwatch import watch
 from rlwatch.capture.trl import TRLListener
 from rlwatch.lab.model import make_config, make_model, make_tokenizer
+from test_capture_exact import Recorder
 
 
 def train(out: Path, name: str) -> None:

@@ -11,9 +11,9 @@ from typing import Any
 import polars as pl
 import pytest
 import torch
-from conftest import brevity, odd_digit
 from transformers import TrainerCallback
 
+from conftest import brevity, odd_digit
 from rlwatch import RLWatchCallback, watch
 from rlwatch.runs.reader import read_info, read_records
 

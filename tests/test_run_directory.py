@@ -90,7 +90,8 @@ def test_records_come_back_as_they_were(tmp_path_factory: pytest.TempPathFactory
 
 def test_an_alert_comes_back_as_it_was(tmp_path: Path) -> None:
     writer = write_steps(tmp_path / "run", 1)
-    fired, over = alert(), alert(state=AlertState.RESOLVED, step=9, resolved_step=8)
+    fired = alert(value=math.inf, evidence={"grad/norm": -math.inf, "kl": None})
+    over = alert(state=AlertState.RESOLVED, step=9, resolved_step=8)
     writer.alert(fired)
     writer.alert(over)
     changes = read_alerts(tmp_path / "run").items

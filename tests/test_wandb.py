@@ -12,7 +12,6 @@ from typing import Any
 
 import pytest
 import wandb
-from test_alerts import ALERT
 from transformers import TrainerCallback
 
 from rlwatch import RLWatchCallback
@@ -20,6 +19,7 @@ from rlwatch.alerts import wandb as wandb_alerts
 from rlwatch.runs.reader import read_records
 from rlwatch.runs.records import StepRecord
 from rlwatch.streams.wandb import WandbStream
+from test_alerts import ALERT
 
 
 def begin(folder: Path) -> Any:

@@ -39,7 +39,7 @@ def headline(run: RunSummary) -> Headline:
         return Headline(worst.severity.value, f"{opening}: {worst.message}.{more}".replace("..", "."))
     over = [a for a in run.alerts if a.state is AlertState.RESOLVED and a.severity is not Severity.INFO]
     if over:
-        last = over[-1]
+        last = max(over, key=lambda alert: alert.step)
         return Headline("good", f"No open alert; {last.rule} was over at step {last.resolved_step}.")
     if step < TOO_EARLY:
         return Headline("unknown", f"Too early to say: {step} step{'s' if step > 1 else ''}.")

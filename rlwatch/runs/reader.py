@@ -118,7 +118,7 @@ def read_records(run: Path, cursor: int = 0) -> Chunk[StepRecord]:
 
 def read_alerts(run: Path, cursor: int = 0) -> Chunk[Alert]:
     """The changes of alerts' states after a cursor."""
-    return _read_lines(run / ALERTS_FILE, cursor, Alert.from_dict)
+    return _read_lines(run / ALERTS_FILE, cursor, _alert)
 
 
 def latest_alerts(changes: list[Alert]) -> list[Alert]:
@@ -189,6 +189,14 @@ def list_runs(root: Path, now: float | None = None) -> tuple[list[RunSummary], l
 
 def _record(data: dict[str, Any]) -> StepRecord:
     return StepRecord(int(data["step"]), float(data["time"]), restore_floats(data["metrics"]))
+
+
+def _alert(data: dict[str, Any]) -> Alert:
+    numbers = restore_floats({name: data[name] for name in ("value", "reference", "time")})
+    steps = {name: int(data[name]) for name in ("since", "step")}
+    causes = [{**cause, "evidence": restore_floats(cause.get("evidence", {}))} for cause in data.get("causes", ())]
+    evidence = restore_floats(data.get("evidence", {}))
+    return Alert.from_dict({**data, **numbers, **steps, "evidence": evidence, "causes": causes})
 
 
 def _read_lines(path: Path, cursor: int, parse: Callable[[dict[str, Any]], T]) -> Chunk[T]:

@@ -18,6 +18,8 @@ DEAD_WARNING = 0.3
 DEAD_CRITICAL = 0.5
 REWARD_LOST = 0.2
 
+_WITNESSES = ("groups/stuck", "groups/failed", "groups/solved")
+
 
 class EntropyCollapse(Rule):
     """Entropy has fallen to under 0.3 of what it was at first, and the run has stopped getting better.
@@ -75,8 +77,7 @@ class EntropyCollapse(Rule):
             ),
             evidence={
                 "entropy/mean": entropy,
-                "groups/failed + stuck": self._dead.level if self._dead.weight else None,
-                "groups/solved": self._solved.level if self._solved.weight else None,
+                **{name: value for name, value in record.metrics.items() if name in _WITNESSES},
                 "reward/mean": self._progress.level,
             },
             causes=self._causes(),
@@ -105,9 +106,7 @@ class EntropyCollapse(Rule):
             causes.append(Cause(f"{updates} updates a rollout{bound}: what is likely grows, what is rare is clipped"))
         if self._dead.weight:
             dead = self._dead.level
-            causes.append(
-                Cause(f"{dead:.0%} of the groups have nothing left to compare", {"groups/failed + stuck": dead})
-            )
+            causes.append(Cause(f"{dead:.0%} of the groups are dead and not solved: they have nothing left to compare"))
         return causes
 
     def _advice(self) -> list[Advice]:

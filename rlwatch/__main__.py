@@ -1,0 +1,5 @@
+"""`python -m rlwatch` is the command `rlwatch`."""
+
+from rlwatch.cli import main
+
+main()
