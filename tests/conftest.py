@@ -35,7 +35,12 @@ def make_trainer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]
     """Makes a real GRPOTrainer over a random Qwen2 of 49,000 parameters whose completions are 1 to 8 tokens long."""
 
     def make(
-        *, reward_funcs: Any = (odd_digit,), callbacks: Any = (), seed: int = 0, cls: Any = None, **config: Any
+        *,
+        reward_funcs: Any = (odd_digit,),
+        callbacks: Any = (),
+        seed: int = 0,
+        rollout_func: Any = None,
+        **config: Any,
     ) -> Any:
         from datasets import Dataset
         from transformers.trainer_callback import PrinterCallback
@@ -63,7 +68,7 @@ def make_trainer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]
             **config,
         }
         prompts = [f"{x:02d}" for x in range(24)]
-        trainer = (cls or GRPOTrainer)(
+        trainer = GRPOTrainer(
             model=make_model(make_config(tokenizer), seed=seed),
             reward_funcs=list(reward_funcs),
             args=GRPOConfig(**settings),
@@ -71,6 +76,7 @@ def make_trainer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]
             eval_dataset=Dataset.from_dict({"prompt": prompts[:4], "target": list(range(4))}),
             processing_class=tokenizer,
             callbacks=list(callbacks),
+            rollout_func=rollout_func,
         )
         trainer.remove_callback(PrinterCallback)
         return trainer

@@ -56,6 +56,7 @@ class Recorder(TrainerCallback):
             for row in range(width and ids.shape[0])
             for column in range(width)
             if inputs["completion_mask"][row, column].item() == 1
+            and ("tool_mask" not in inputs or inputs["tool_mask"][row, column].item() == 1)
         ]
         return {"entropies": tokens}
 
@@ -269,6 +270,71 @@ def test_a_plain_trainer_is_watched_as_far_as_it_goes(tmp_path: Path, capsys: py
     assert set(records[0].metrics) == {"loss", "grad/norm", "grad/clip_coef", "grad/applied_norm", "lr", "step_seconds"}
     out = capsys.readouterr().out
     assert "groups/* will be absent: SFTTrainer has no _calculate_rewards" in out
+
+
+def test_an_rloo_trainer_is_watched_without_a_fault(tmp_path: Path) -> None:
+    from datasets import Dataset
+    from trl import RLOOConfig, RLOOTrainer
+
+    from rlwatch.lab.model import make_config, make_model, make_tokenizer
+
+    tokenizer = make_tokenizer()
+    lengths: list[int] = []
+
+    def reward(completions: list[str], completion_ids: list[list[int]], **_: Any) -> list[float]:
+        lengths.extend(map(len, completion_ids))
+        return odd_digit([], completions)
+
+    watcher = RLWatchCallback(tmp_path / "runs", correct="reward")
+    RLOOTrainer(
+        model=make_model(make_config(tokenizer), seed=0),
+        reward_funcs=[reward],
+        args=RLOOConfig(
+            output_dir=str(tmp_path / "out"),
+            use_cpu=True,
+            bf16=False,
+            gradient_checkpointing=False,
+            report_to="none",
+            save_strategy="no",
+            disable_tqdm=True,
+            max_steps=1,
+            num_generations=4,
+            per_device_train_batch_size=8,
+            max_completion_length=8,
+            beta=0.0,
+        ),
+        train_dataset=Dataset.from_dict({"prompt": [f"{x:02d}" for x in range(8)]}),
+        processing_class=tokenizer,
+        callbacks=[watcher],
+    ).train()
+    assert watcher.run_dir is not None
+    assert "faults" not in read_info(watcher.run_dir)
+    [record] = read_records(watcher.run_dir).items
+    assert record.metrics["length/mean"] == statistics.fmean(lengths)
+    assert {"entropy/mean", "groups/zero_std", "grad/effective_norm", "loss"} <= set(record.metrics)
+
+
+def test_tokens_that_a_tool_wrote_are_not_the_policys(make_trainer: Any, tmp_path: Path) -> None:
+    """Every second completion has an environment's answer of two tokens in it, by rollout_func's env_mask."""
+
+    def rollout(prompts: list[str], trainer: Any) -> dict[str, Any]:
+        digits = trainer.processing_class("345", add_special_tokens=False)["input_ids"]
+        rows = [[*digits, trainer.processing_class.eos_token_id] for _ in prompts]
+        masks = [[1, 0, 0, 1] if index % 2 else [1, 1, 1, 1] for index in range(len(prompts))]
+        ids = trainer.processing_class(prompts, add_special_tokens=False)["input_ids"]
+        return {"prompt_ids": ids, "completion_ids": rows, "logprobs": [[0.0] * 4 for _ in rows], "env_mask": masks}
+
+    recorder = Recorder()
+    trainer = make_trainer(callbacks=[recorder], rollout_func=rollout)
+    recorder.listen(trainer)
+    watcher = watch(trainer, dir=tmp_path / "runs")
+    trainer.train()
+    assert watcher.run_dir is not None
+    for record, step in zip(read_records(watcher.run_dir).items, recorder.steps, strict=True):
+        assert record.metrics["length/mean"] == 3.0
+        tokens = [entropy for batch in step["micro_batches"] for entropy in batch["entropies"]]
+        assert len(tokens) == 12 * 3
+        assert record.metrics["entropy/mean"] == pytest.approx(statistics.fmean(tokens), rel=1e-6)
 
 
 def test_watching_twice_is_refused(make_trainer: Callable[..., Any]) -> None:

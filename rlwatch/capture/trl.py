@@ -1,11 +1,11 @@
 """Listens to TRL's GRPOTrainer: what its own methods are given and return, row by row.
 
-    _generate                         what was sampled: token ids, so lengths and truncation
-    _calculate_rewards                what every reward function gave, of all ranks
-    _generate_and_score_completions   a generation is complete; each of its rows gets a tag
-    compute_loss                      the micro-batch that the loss sees: its mask, and the tags of its rows
+    _generate                           which tokens a tool wrote
+    _calculate_rewards                  what was sampled, and what every reward function gave for it, on all ranks
+    _generate_and_score_completions     a generation is complete; each of its rows gets a tag
+    compute_loss                        the micro-batch that the loss sees: its mask, and the tags of its rows
     _get_per_token_logps_and_entropies  the entropy of each of its tokens
-    training_step, _get_grad_norm     the loss that went to backward, the gradient's norm before clipping
+    training_step, _get_grad_norm       the loss that went to backward, the gradient's norm before clipping
 
 A method that a trainer does not have is not listened to, and what it would have given is named as absent.
 """
@@ -33,7 +33,7 @@ ROW_TAG = "rlwatch_row"
 _NUMBER_SHIFT = 32  # a tag is (generation's number << 32) | row
 
 _NEEDED_FOR = {
-    "_generate": "length/*",
+    "_generate": "length/* with tools",
     "_calculate_rewards": "reward/*, groups/*",
     "_generate_and_score_completions": "reward/*, groups/*, length/*",
     "_get_per_token_logps_and_entropies": "entropy/mean",
@@ -112,7 +112,7 @@ class TRLListener:
 
     def _sampled(self, result: tuple[Any, ...], *_: Any, **__: Any) -> None:
         if self._draft is not None:
-            _, self._draft.completion_ids, self._draft.tool_mask = result[:3]
+            self._draft.tool_mask = result[2] if len(result) > 3 else None  # RLOOTrainer knows no tools
 
     def _scored(
         self, result: torch.Tensor, inputs: Any, prompts: Any, completions: Any, completion_ids: Any, **__: Any
@@ -120,6 +120,7 @@ class TRLListener:
         if self._draft is None:
             return
         self._draft.per_function = result
+        self._draft.completion_ids = completion_ids
         columns = {key: [row.get(key) for row in inputs] for key in inputs[0]}
         self._draft.context = {
             **columns,
