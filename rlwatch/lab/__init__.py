@@ -1,0 +1,1 @@
+"""The failure room: small real TRL runs on this CPU that fail on purpose."""

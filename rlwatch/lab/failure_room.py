@@ -1,0 +1,149 @@
+"""The failure room: the same small policy trained twice with TRL's own GRPOTrainer, and one of the two stops learning.
+
+The two arms differ in one number, epsilon_high: how far the probability ratio of a token with a positive advantage may
+rise above 1 before its gradient is cut off. An answer that the policy gives rarely can only become common by many such
+rises; the habitual answer needs none. With a tight upper clip the rare right answers are held down while the safe habit
+is not: entropy falls, all the completions of a group become the safe answer, they all earn 1/2, so
+
+    advantage = (reward - mean of the group) / std of the group = 0,
+
+the gradient is zero and the loss is a quiet line near zero, as it would be after convergence. With a higher upper clip
+("clip-higher", DAPO, arXiv:2503.14476) the same policy finds the right answers.
+
+The regime matters, and elsewhere the effect is weaker, absent or reversed:
+
+- Several updates a rollout (here 8). With one, the ratio is exactly 1, the clip never acts and both arms are the same
+  run; Skywork-OR1 (arXiv:2505.22312) saw collapse with 2 and 4 updates and none with 1.
+- A peaked prior with rare better answers (here p = 0.9 for the safe one). With a flat prior nothing is held down.
+- Small steps (SGD, 0.1). With AdamW the difference is smaller, and a step that jumps over the clip does not feel it.
+- A prompt whose right answer depends on the prompt. Where one answer is right everywhere both arms find it.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from types import MappingProxyType
+from typing import Any
+
+from datasets import Dataset
+from transformers import PrinterCallback, TrainerCallback, set_seed
+from trl import GRPOConfig, GRPOTrainer
+
+from rlwatch.lab.task import PROMPTS, accuracy_reward, safe_answer_reward
+from rlwatch.lab.warm_start import WarmStart
+
+STEPS = 480
+"""Optimizer steps of a whole run."""
+
+GENERATIONS = 16
+"""G, the completions a prompt gets in a rollout: the size of a group."""
+
+UPDATES_PER_ROLLOUT = 8
+"""Optimizer steps on the same completions."""
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One of the runs that are compared.
+
+    Args:
+        name: What it is called on the command line and in the run's name.
+        epsilon_high: Upper clip: a token with a positive advantage has no gradient once its ratio is above 1 + this.
+        description: One line for people.
+    """
+
+    name: str
+    epsilon_high: float
+    description: str
+
+
+ARMS: Mapping[str, Arm] = MappingProxyType(
+    {
+        arm.name: arm
+        for arm in (
+            Arm("healthy", 1.0, "a wide upper clip: rare right answers may grow, the policy learns the task"),
+            Arm("collapsing", 0.05, "a tight upper clip: the policy settles on the safe answer and stops learning"),
+        )
+    }
+)
+"""The two arms, in the order in which to run them."""
+
+
+def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOConfig:
+    """The whole configuration of an arm: all 16 prompts with 16 completions each in every rollout, 8 updates on them.
+
+    The last block only keeps it quiet: no checkpoints, bars or reports; each step's log still reaches the callbacks.
+    """
+    return GRPOConfig(
+        output_dir=str(output_dir),
+        seed=seed,
+        max_steps=steps,
+        # the algorithm
+        loss_type="dapo",
+        scale_rewards="group",
+        epsilon=0.2,
+        epsilon_high=arm.epsilon_high,
+        beta=0.0,
+        num_iterations=UPDATES_PER_ROLLOUT,
+        num_generations=GENERATIONS,
+        max_completion_length=4,  # a letter, a digit, the end token, and one to go wrong
+        temperature=1.0,
+        # the batch: one micro-batch a step, the whole rollout in it
+        per_device_train_batch_size=len(PROMPTS) * GENERATIONS,
+        gradient_accumulation_steps=1,
+        steps_per_generation=1,
+        # the optimizer
+        optim="sgd",
+        learning_rate=0.07,
+        lr_scheduler_type="constant",
+        max_grad_norm=1.0,
+        # the machine
+        use_cpu=True,
+        bf16=False,
+        gradient_checkpointing=False,
+        dataloader_pin_memory=False,
+        # the noise
+        logging_steps=1,
+        report_to="none",
+        save_strategy="no",
+        disable_tqdm=True,
+    )
+
+
+def build_trainer(
+    arm: Arm, *, seed: int, steps: int = STEPS, output_dir: Path, warm: WarmStart, callbacks: Sequence[Any] = ()
+) -> GRPOTrainer:
+    """An arm's trainer, ready to `.train()`; the same warm start and seed give the same weights to the bit.
+
+    Nothing is printed and nothing is written outside `output_dir`.
+
+    Args:
+        arm: Which one; see [`ARMS`][rlwatch.lab.failure_room.ARMS].
+        seed: For the sampling of completions.
+        steps: Optimizer steps; 8 of them share a rollout.
+        output_dir: TRL's, made by it.
+        warm: The policy to start from; it is left as it is.
+        callbacks: transformers callbacks to run along, for example an `RLWatchCallback`.
+    """
+    # TRL 1.16 still uses names that transformers 5.24 has renamed; nobody who runs the lab can do anything about it.
+    warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
+    trainer = GRPOTrainer(
+        model=warm.model(),
+        reward_funcs=[accuracy_reward, safe_answer_reward],
+        args=grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir),
+        train_dataset=Dataset.from_dict({"prompt": list(PROMPTS)}),
+        processing_class=warm.tokenizer,
+        callbacks=[_SeedAtStart(), *callbacks],
+    )
+    trainer.remove_callback(PrinterCallback)  # it would print every log line
+    return trainer
+
+
+class _SeedAtStart(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
+    """Seeds torch when training starts, so that what happens between building and training changes nothing."""
+
+    def on_train_begin(self, args: GRPOConfig, state: Any, control: Any, **kwargs: Any) -> None:
+        set_seed(args.seed)
