@@ -31,7 +31,7 @@ screenshots: $(READY)  ## of the pages, from the runs that `make demo` left in r
 # the build comes from wherever pip finds one.
 $(READY): pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/python -m pip install --quiet --retries 1 --timeout 15 --extra-index-url $(CPU_TORCH) -c constraints.txt torch
+	$(BIN)/python -m pip install --quiet --retries 1 --timeout 15 --extra-index-url $(CPU_TORCH) -c constraints.txt --no-deps torch
 	$(BIN)/python -m pip install --quiet -c constraints.txt -e ".[dev]"
 	touch $(READY)
 
