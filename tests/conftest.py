@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tiny import PROMPTS, odd_digit, quiet
+
 # Tests reach nothing but this machine, and say nothing to anybody.
 os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
@@ -18,16 +20,6 @@ os.environ.setdefault("WANDB_SILENT", "true")
 def pytest_configure(config: pytest.Config) -> None:
     """One thread a process, set before torch starts any: two would fight over two cores with the browser."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
-
-
-def odd_digit(prompts: list[str], completions: list[str], **_: Any) -> list[float]:
-    """1 where the completion's first character is an odd digit: two values, so it is what counts as correct."""
-    return [1.0 if text[:1] in ("1", "3", "5", "7", "9") else 0.0 for text in completions]
-
-
-def brevity(completion_ids: list[list[int]], **_: Any) -> list[float]:
-    """A reward of many values."""
-    return [1.0 / (1 + len(ids)) for ids in completion_ids]
 
 
 @pytest.fixture(scope="session")
@@ -49,15 +41,7 @@ def make_trainer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]
         from rlwatch.lab.model import make_config, make_model, make_tokenizer
 
         tokenizer = make_tokenizer()
-        settings: dict[str, Any] = {
-            "output_dir": str(tmp_path_factory.mktemp("out") / "trainer"),
-            "use_cpu": True,
-            "bf16": False,
-            "gradient_checkpointing": False,
-            "report_to": "none",
-            "save_strategy": "no",
-            "disable_tqdm": True,
-            "logging_steps": 1,
+        settings = {
             "seed": seed,
             "max_steps": 3,
             "learning_rate": 1e-2,
@@ -67,13 +51,12 @@ def make_trainer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]
             "gradient_accumulation_steps": 3,
             **config,
         }
-        prompts = [f"{x:02d}" for x in range(24)]
         trainer = GRPOTrainer(
             model=make_model(make_config(tokenizer), seed=seed),
             reward_funcs=list(reward_funcs),
-            args=GRPOConfig(**settings),
-            train_dataset=Dataset.from_dict({"prompt": prompts, "target": list(range(24))}),
-            eval_dataset=Dataset.from_dict({"prompt": prompts[:4], "target": list(range(4))}),
+            args=GRPOConfig(**quiet(tmp_path_factory.mktemp("out"), **settings)),
+            train_dataset=Dataset.from_dict({"prompt": PROMPTS, "target": list(range(24))}),
+            eval_dataset=Dataset.from_dict({"prompt": PROMPTS[:4], "target": list(range(4))}),
             processing_class=tokenizer,
             callbacks=list(callbacks),
             rollout_func=rollout_func,

@@ -16,11 +16,11 @@ from datasets import Dataset
 from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from conftest import brevity, odd_digit
 from rlwatch import watch
 from rlwatch.capture.trl import TRLListener
 from rlwatch.lab.model import make_config, make_model, make_tokenizer
 from test_capture_exact import Recorder
+from tiny import PROMPTS, brevity, odd_digit, quiet
 
 
 def train(out: Path, name: str) -> None:
@@ -30,13 +30,7 @@ def train(out: Path, name: str) -> None:
         model=make_model(make_config(tokenizer), seed=0),
         reward_funcs=[odd_digit, brevity, recorder.reward],
         args=GRPOConfig(
-            output_dir=str(out / "trainer"),
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
+            **quiet(out / "trainer"),
             max_steps=3,
             learning_rate=1e-2,
             max_completion_length=8,
@@ -45,7 +39,7 @@ def train(out: Path, name: str) -> None:
             per_device_train_batch_size=2,
             gradient_accumulation_steps=2,
         ),
-        train_dataset=Dataset.from_dict({"prompt": [f"{x:02d}" for x in range(24)]}),
+        train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
         processing_class=tokenizer,
         callbacks=[recorder],
     )

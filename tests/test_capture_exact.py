@@ -13,9 +13,9 @@ import pytest
 import torch
 from transformers import TrainerCallback
 
-from conftest import brevity, odd_digit
 from rlwatch import RLWatchCallback, watch
 from rlwatch.runs.reader import read_info, read_records
+from tiny import PROMPTS, brevity, odd_digit, quiet
 
 
 class Recorder(TrainerCallback):
@@ -249,17 +249,7 @@ def test_a_plain_trainer_is_watched_as_far_as_it_goes(tmp_path: Path, capsys: py
     watcher = RLWatchCallback(tmp_path / "runs")
     SFTTrainer(
         model=make_model(make_config(tokenizer), seed=0),
-        args=SFTConfig(
-            output_dir=str(tmp_path / "out"),
-            use_cpu=True,
-            bf16=False,
-            report_to="none",
-            max_steps=2,
-            save_strategy="no",
-            max_length=16,
-            gradient_checkpointing=False,
-            disable_tqdm=True,
-        ),
+        args=SFTConfig(**quiet(tmp_path / "out"), max_steps=2, max_length=16),
         train_dataset=Dataset.from_dict({"text": ["01a1", "02b2", "03c3", "04d4"] * 4}),
         processing_class=tokenizer,
         callbacks=[watcher],
@@ -290,20 +280,14 @@ def test_an_rloo_trainer_is_watched_without_a_fault(tmp_path: Path) -> None:
         model=make_model(make_config(tokenizer), seed=0),
         reward_funcs=[reward],
         args=RLOOConfig(
-            output_dir=str(tmp_path / "out"),
-            use_cpu=True,
-            bf16=False,
-            gradient_checkpointing=False,
-            report_to="none",
-            save_strategy="no",
-            disable_tqdm=True,
+            **quiet(tmp_path / "out"),
             max_steps=1,
             num_generations=4,
             per_device_train_batch_size=8,
             max_completion_length=8,
             beta=0.0,
         ),
-        train_dataset=Dataset.from_dict({"prompt": [f"{x:02d}" for x in range(8)]}),
+        train_dataset=Dataset.from_dict({"prompt": PROMPTS[:8]}),
         processing_class=tokenizer,
         callbacks=[watcher],
     ).train()

@@ -1,22 +1,30 @@
 """The failure room: the same small policy trained twice with TRL's own GRPOTrainer, and one of the two stops learning.
 
-The two arms differ in one number, epsilon_high: how far the probability ratio of a token with a positive advantage may
-rise above 1 before its gradient is cut off. An answer that the policy gives rarely can only become common by many such
-rises; the habitual answer needs none. With a tight upper clip the rare right answers are held down while the safe habit
-is not: entropy falls, all the completions of a group become the safe answer, they all earn 1/2, so
+The two arms differ in one number, epsilon_high: once the probability of a token with a positive advantage has risen by
+the factor 1 + epsilon_high since the rollout, its gradient is cut off. A rare letter is right for half of the prompts
+and wrong for the others. Where it is wrong, the updates of one rollout may take a fifth of its probability (epsilon is
+0.2 in both arms); where it is right they may double it in the healthy arm, and add a twentieth in the collapsing one.
+So there the rare letters die out and the safe habit stays: entropy falls, all the completions of a group become the
+safe answer, they all earn 1/2, and
 
-    advantage = (reward - mean of the group) / std of the group = 0,
+    advantage = (reward - mean of the group) / std of the group = 0.
 
-the gradient is zero and the loss is a quiet line near zero, as it would be after convergence. With a higher upper clip
-("clip-higher", DAPO, arXiv:2503.14476) the same policy finds the right answers.
+The gradient is zero and the loss is a quiet line near zero, as it would be after convergence. The way out is known as
+clip-higher (DAPO, arXiv:2503.14476, section 3.1); so small a task needs far more of it than the 0.28 used there.
 
-The regime matters, and elsewhere the effect is weaker, absent or reversed:
+Ten seeds, 480 steps, at the end, and how it depends on the regime:
 
-- Several updates a rollout (here 8). With one, the ratio is exactly 1, the clip never acts and both arms are the same
-  run; Skywork-OR1 (arXiv:2505.22312) saw collapse with 2 and 4 updates and none with 1.
-- A peaked prior with rare better answers (here p = 0.9 for the safe one). With a flat prior nothing is held down.
-- Small steps (SGD, 0.1). With AdamW the difference is smaller, and a step that jumps over the clip does not feel it.
-- A prompt whose right answer depends on the prompt. Where one answer is right everywhere both arms find it.
+    epsilon_high   groups dead and not solved   reward         runs that learnt the task
+    0.05           .75 to .98                   .43 to .50     none of 10
+    1.0            .00 to .12                   .85 to .99     10 of 10
+
+- Between the two (.2, .28, .5) a run may learn the task, half of it (right letters for the odd prompts, the safe one
+  for the even ones, or the reverse) or nothing; it is the seed that decides.
+- Several updates a rollout are needed, here 8. With one, the ratio is exactly 1, the clip never acts, both arms are the
+  same run and both settle on the safe answer. In larger models Skywork-OR1 (arXiv:2505.22312) saw the collapse with 2
+  and 4 updates a rollout and not with 1.
+- A peaked prior is needed, with rare better answers (see [`warm_start`][rlwatch.lab.warm_start]), and small steps: in
+  larger ones a single update jumps over the clip before it can act.
 """
 
 from __future__ import annotations
@@ -36,7 +44,7 @@ from rlwatch.lab.task import PROMPTS, accuracy_reward, safe_answer_reward
 from rlwatch.lab.warm_start import WarmStart
 
 STEPS = 480
-"""Optimizer steps of a whole run."""
+"""Optimizer steps of a whole run: 60 rollouts, about 25 s on one core."""
 
 GENERATIONS = 16
 """G, the completions a prompt gets in a rollout: the size of a group."""
@@ -51,7 +59,7 @@ class Arm:
 
     Args:
         name: What it is called on the command line and in the run's name.
-        epsilon_high: Upper clip: a token with a positive advantage has no gradient once its ratio is above 1 + this.
+        epsilon_high: Upper clip: a token with a positive advantage has no gradient while its ratio is above 1 + this.
         description: One line for people.
     """
 
