@@ -1,11 +1,17 @@
 """The failure room: the same small policy trained twice with TRL's own GRPOTrainer, and one of the two stops learning.
 
-The two arms differ in one number, epsilon_high: once the probability of a token with a positive advantage has risen by
-the factor 1 + epsilon_high since the rollout, its gradient is cut off. A rare letter is right for half of the prompts
-and wrong for the others. Where it is wrong, the updates of one rollout may take a fifth of its probability (epsilon is
-0.2 in both arms); where it is right they may double it in the healthy arm, and add a twentieth in the collapsing one.
-So there the rare letters die out and the safe habit stays: entropy falls, all the completions of a group become the
-safe answer, they all earn 1/2, and
+The two arms differ in one number, epsilon_high: while the probability of a token with a positive advantage is more than
+a factor 1 + epsilon_high above what it was at the rollout, its gradient is cut off. A rare letter is right for half of
+the prompts and wrong for the others, and what is learnt on one prompt spills over to the others. So it matters how far
+it may rise where it is right, against how far it may fall where it is wrong (by a fifth, epsilon 0.2, in both arms).
+What the first rollout does to the rare letters that were sampled, as the median factor on their probability:
+
+    epsilon_high   where right   where wrong
+    0.05           0.94          0.80           the upper clip is so tight that even right answers lose
+    1.0            1.96          1.36           the policy explores first, and learns what is right where later
+
+With the tight clip the rare letters die out and the safe habit stays: entropy falls, all the completions of a group
+become the safe answer, they all earn 1/2, and
 
     advantage = (reward - mean of the group) / std of the group = 0.
 
@@ -23,8 +29,8 @@ Ten seeds, 480 steps, at the end, and how it depends on the regime:
 - Several updates a rollout are needed, here 8. With one, the ratio is exactly 1, the clip never acts, both arms are the
   same run and both settle on the safe answer. In larger models Skywork-OR1 (arXiv:2505.22312) saw the collapse with 2
   and 4 updates a rollout and not with 1.
-- A peaked prior is needed, with rare better answers (see [`warm_start`][rlwatch.lab.warm_start]), and small steps: in
-  larger ones a single update jumps over the clip before it can act.
+- A peaked prior is needed, with rare better answers (see [`warm_start`][rlwatch.lab.warm_start]): with p = 0.3 for the
+  safe one the tight clip collapses none of 8 runs. So are small steps: a large one jumps over the clip before it acts.
 """
 
 from __future__ import annotations
