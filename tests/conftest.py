@@ -32,6 +32,7 @@ def make_trainer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]
         callbacks: Any = (),
         seed: int = 0,
         rollout_func: Any = None,
+        peft_config: Any = None,
         **config: Any,
     ) -> Any:
         from datasets import Dataset
@@ -41,6 +42,11 @@ def make_trainer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]
         from rlwatch.lab.model import make_config, make_model, make_tokenizer
 
         tokenizer = make_tokenizer()
+        model: Any = make_model(make_config(tokenizer), seed=seed)
+        if config.get("beta"):  # the reference is loaded again from where the policy came from
+            folder = tmp_path_factory.mktemp("model")
+            model.save_pretrained(folder)
+            model = str(folder)
         settings = {
             "seed": seed,
             "max_steps": 3,
@@ -52,7 +58,7 @@ def make_trainer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]
             **config,
         }
         trainer = GRPOTrainer(
-            model=make_model(make_config(tokenizer), seed=seed),
+            model=model,
             reward_funcs=list(reward_funcs),
             args=GRPOConfig(**quiet(tmp_path_factory.mktemp("out"), **settings)),
             train_dataset=Dataset.from_dict({"prompt": PROMPTS, "target": list(range(24))}),
@@ -60,6 +66,7 @@ def make_trainer(tmp_path_factory: pytest.TempPathFactory) -> Callable[..., Any]
             processing_class=tokenizer,
             callbacks=list(callbacks),
             rollout_func=rollout_func,
+            peft_config=peft_config,
         )
         trainer.remove_callback(PrinterCallback)
         return trainer

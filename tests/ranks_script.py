@@ -68,7 +68,7 @@ def main() -> None:
         def broken(*_: Any, **__: Any) -> None:
             raise RuntimeError("broken on purpose")
 
-        TRLListener._fill = TRLListener._saw_entropies = broken  # type: ignore[method-assign]
+        TRLListener._fill = TRLListener._saw_tokens = broken  # type: ignore[method-assign]
     train(out, "faulty")
     torch.distributed.destroy_process_group()
 

@@ -3,20 +3,35 @@
 from __future__ import annotations
 
 import logging
+import os
+import shutil
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
+from transformers import TrainerCallback
 
 from rlwatch import RLWatchCallback
 from rlwatch.capture import session as session_module
+from rlwatch.capture.effective import EffectiveGradient
+from rlwatch.capture.microbatch import MicroBatch
+from rlwatch.capture.rows import Rows
+from rlwatch.capture.steps import TrainerSteps
 from rlwatch.capture.trl import TRLListener
 from rlwatch.capture.window import StepWindow
 from rlwatch.runs.reader import read_info, read_records
-from rlwatch.runs.writer import RunWriter
+from rlwatch.runs.writer import RunWriter, create_run_directory
 
-SETTINGS = {"num_iterations": 2, "max_steps": 4, "eval_strategy": "steps", "eval_steps": 2}
+SETTINGS = {
+    "num_iterations": 2,
+    "max_steps": 4,
+    "eval_strategy": "steps",
+    "eval_steps": 2,
+    "entropy_coef": 0.01,  # a regulariser, so that the gradient is split
+}
 
 
 def fingerprint(trainer: Any) -> dict[str, Any]:
@@ -58,18 +73,34 @@ PARTS = [
     (TRLListener, "_scored"),
     (TRLListener, "_end_generation"),
     (TRLListener, "_fill"),
+    (TRLListener, "_judge"),
+    (TRLListener, "_texts"),
+    (TRLListener, "_make_generation"),
     (TRLListener, "_begin_loss"),
-    (TRLListener, "_saw_entropies"),
+    (TRLListener, "_saw_tokens"),
     (TRLListener, "_end_loss"),
-    (TRLListener, "_saw_loss"),
+    (TRLListener, "_end_micro_batch"),
+    (TRLListener, "_measure"),
     (TRLListener, "_saw_norm"),
     (TRLListener, "begin_step"),
-    (TRLListener, "trained_on"),
+    (Rows, "begin"),
+    (Rows, "generations"),
+    (Rows, "facts"),
+    (Rows, "saw"),
+    (Rows, "gathered"),
+    (Rows, "forget_before"),
     (TRLListener, "close"),
-    (StepWindow, "totals"),
+    (MicroBatch, "take"),
+    (MicroBatch, "mismatch"),
+    (MicroBatch, "policy_gradient"),
+    (EffectiveGradient, "begin_step"),
+    (EffectiveGradient, "before_optimizer"),
+    (EffectiveGradient, "after_optimizer"),
+    (EffectiveGradient, "end_step"),
+    (StepWindow, "vector"),
+    (TrainerSteps, "end"),
     (RLWatchCallback, "_begin"),
     (RLWatchCallback, "_record"),
-    (RLWatchCallback, "_note_learning_rate"),
     (RunWriter, "append"),
     (RunWriter, "rollouts"),
     (RunWriter, "update_info"),
@@ -100,7 +131,7 @@ def test_a_fault_anywhere_leaves_the_training_as_it_was(
 
 
 def test_a_fault_is_counted_in_the_run(make_trainer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(TRLListener, "_saw_entropies", broken)
+    monkeypatch.setattr(TRLListener, "_saw_tokens", broken)
     watcher = RLWatchCallback(tmp_path / "runs")
     make_trainer(callbacks=[watcher]).train()
     assert watcher.run_dir is not None
@@ -114,14 +145,90 @@ def test_a_fault_is_counted_in_the_run(make_trainer: Any, tmp_path: Path, monkey
     assert "grad/norm" in records[0].metrics
 
 
-def test_a_run_directory_that_cannot_be_made_still_leaves_the_alerts(
-    make_trainer: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+def full(run: Path) -> None:
+    """Every write to these files fails with ENOSPC."""
+    (run / "metrics.rank0.jsonl").symlink_to("/dev/full")
+    (run / "alerts.jsonl").symlink_to("/dev/full")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs Linux's /dev/full")
+def test_on_a_full_disk_the_training_goes_on_and_the_fault_is_told_once(
+    make_trainer: Any,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    unwatched: dict[str, Any],
 ) -> None:
-    (tmp_path / "runs").write_text("a file where the folder should be")
+    def create(*args: Any) -> Path:
+        run = create_run_directory(*args)
+        full(run)
+        return run
+
+    monkeypatch.setattr(session_module, "create_run_directory", create)
     watcher = RLWatchCallback(tmp_path / "runs")
-    make_trainer(callbacks=[watcher]).train()
+    trainer = make_trainer(callbacks=[watcher], **SETTINGS)
+    trainer.train()
+    assert_same(fingerprint(trainer), unwatched)
+    [told] = [r for r in caplog.records if r.name == "rlwatch"]
+    assert "No space left on device" in str(told.exc_info)
+    assert watcher.run_dir is not None
+    [fault] = read_info(watcher.run_dir)["faults"]
+    assert (fault["where"], fault["count"]) == ("writing a step", 4)
+
+
+def test_a_run_directory_deleted_in_between_is_told_once(
+    make_trainer: Any, tmp_path: Path, caplog: pytest.LogCaptureFixture, unwatched: dict[str, Any]
+) -> None:
+    class Delete(TrainerCallback):
+        def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+            while state.global_step == 1 and (tmp_path / "runs").exists():  # a shard may be on its way into it
+                shutil.rmtree(tmp_path / "runs", ignore_errors=True)
+
+    trainer = make_trainer(callbacks=[RLWatchCallback(tmp_path / "runs"), Delete()], **SETTINGS)
+    trainer.train()
+    assert_same(fingerprint(trainer), unwatched)
+    told = [record.getMessage() for record in caplog.records if record.name == "rlwatch"]
+    assert sum("writing a step failed" in message for message in told) == 1
+    assert len(told) == len(set(told)), "once a place"
+    assert not (tmp_path / "runs").exists(), "what was deleted is not made again"
+
+
+@pytest.fixture
+def read_only() -> Iterator[Path]:
+    """A folder that this process cannot write to; root can, so for a while it is nobody."""
+    folder = Path(tempfile.mkdtemp())
+    folder.chmod(0o755)
+    (folder / "runs").mkdir()
+    (folder / "runs").chmod(0o555)
+    (folder / "trainer").mkdir()
+    (folder / "trainer").chmod(0o777)
+    me = os.geteuid()
+    if me == 0:
+        os.seteuid(65534)
+    try:
+        yield folder
+    finally:
+        os.seteuid(me)
+        shutil.rmtree(folder)
+
+
+def test_a_folder_that_cannot_be_written_to_still_leaves_the_alerts(
+    make_trainer: Any,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    unwatched: dict[str, Any],
+    request: pytest.FixtureRequest,
+) -> None:
+    watcher = RLWatchCallback()
+    trainer = make_trainer(callbacks=[watcher], **SETTINGS)
+    folder = request.getfixturevalue("read_only")
+    watcher._dir, trainer.args.output_dir = folder / "runs", str(folder / "trainer")
+    trainer.train()
+    assert_same(fingerprint(trainer), unwatched)
     assert watcher.run_dir is None
     assert "the run directory could not be made, there will be alerts only" in capsys.readouterr().out
+    [told] = [record for record in caplog.records if record.name == "rlwatch"]
+    assert "Permission denied" in str(told.exc_info)
 
 
 def test_the_trainers_own_error_goes_through_as_it_is(make_trainer: Any, tmp_path: Path) -> None:

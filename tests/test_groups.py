@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlwatch.signals.gradients import clip_coefficient
 from rlwatch.signals.groups import GroupCounts, RewardRange, count_groups, total_rewards, zero_variance
 from rlwatch.signals.rollouts import length_metrics, reward_metrics
-from rlwatch.signals.tokens import masked_sums
+from rlwatch.signals.tokens import masked_sum
 
 
 def column(*rewards: float) -> np.ndarray:
@@ -121,19 +121,20 @@ def test_no_reward_at_all_is_nan_and_not_zero() -> None:
 
 
 def test_lengths_without_a_correct_completion_have_no_mean_of_correct_ones() -> None:
-    found = length_metrics(np.array([3.0, 5.0]), np.array([0.0, 1.0]), np.array([0.0, 0.0]))
+    found = length_metrics(np.array([3.0, 5.0]), np.array([0.0, 1.0]), np.array([0.0, 0.0]), 2)
     assert found == {
         "length/mean": 4.0,
         "length/truncated": 0.5,
         "length/share_correct": 0.0,
         "length/incorrect": 4.0,
+        "length/truncated_incorrect": 0.5,
     }
 
 
 def test_a_completion_of_which_nobody_knows_is_neither_correct_nor_incorrect() -> None:
-    found = length_metrics(np.array([3.0, 5.0, 100.0]), np.zeros(3), np.array([1.0, 0.0, math.nan]))
+    found = length_metrics(np.array([3.0, 5.0, 100.0]), np.zeros(3), np.array([1.0, 0.0, math.nan]), 3)
     assert (found["length/correct"], found["length/incorrect"], found["length/share_correct"]) == (3.0, 5.0, 0.5)
-    assert "length/share_correct" not in length_metrics(np.array([3.0]), np.zeros(1), None)
+    assert "length/share_correct" not in length_metrics(np.array([3.0]), np.zeros(1), None, 1)
 
 
 @settings(max_examples=50, deadline=None)
@@ -141,14 +142,13 @@ def test_a_completion_of_which_nobody_knows_is_neither_correct_nor_incorrect() -
 def test_masked_sums_equal_a_loop(tokens: list[tuple[float, bool]]) -> None:
     values = torch.tensor([[value for value, _ in tokens]], dtype=torch.float32)
     mask = torch.tensor([[int(kept) for _, kept in tokens]])
-    total, count = masked_sums(values, mask).tolist()
-    assert count == sum(kept for _, kept in tokens)
+    total = masked_sum(values, mask).item()
     assert total == pytest.approx(math.fsum(value for value, kept in tokens if kept), rel=1e-12, abs=1e-12)
 
 
 def test_what_the_mask_hides_may_be_anything() -> None:
     values = torch.tensor([[1.0, math.nan, math.inf]])
-    assert masked_sums(values, torch.tensor([[1, 0, 0]])).tolist() == [1.0, 1.0]
+    assert masked_sum(values, torch.tensor([[1, 0, 0]])).item() == 1.0
 
 
 @given(norm=st.floats(1e-6, 1e6), limit=st.floats(1e-3, 1e3))

@@ -12,12 +12,11 @@ from transformers import TrainerCallback, TrainerControl, TrainerState, Training
 
 from rlwatch.alerts import stdout
 from rlwatch.capture.correctness import Correct, Correctness, check_type
-from rlwatch.capture.generation import rollout_metrics
 from rlwatch.capture.guard import Guard
+from rlwatch.capture.resume import Bookmark, Memory, Resumption, find_run, whereabouts
 from rlwatch.capture.session import Session
-from rlwatch.capture.trainer import find_trainer, function_names, regularisers, run_info
-from rlwatch.capture.trl import TRLListener
-from rlwatch.capture.window import gradient_metrics, no_totals, window_metrics
+from rlwatch.capture.steps import TrainerSteps
+from rlwatch.capture.trainer import find_trainer, function_names, reward_weights, run_info
 from rlwatch.runs.records import StepRecord
 
 
@@ -28,14 +27,19 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         trainer.train()
 
     Args:
-        dir: The folder that run directories are made in.
+        dir: The folder that run directories are made in. A training that resumes from a checkpoint goes on with the
+            one that it began, if that is still there.
         name: The run's name; by default the trainer's `run_name`, else the last part of its `output_dir`, each with
-            the time behind it.
+            the time behind it. A run that goes on keeps the name that it has.
         correct: Which completions count as correct: a function, a reward function's name, or (name, threshold); see
             [`Correctness`][rlwatch.capture.correctness.Correctness] for what it does by default.
+        split_every: Every so many steps, measure what costs something: the size of the update, and, where the loss has
+            a regulariser, the policy's part of the gradient by a backward pass of its own. 0 turns both off.
+        sample_completions: How many groups a generation to keep the text of; 0 keeps none, "all" keeps all.
 
     Raises:
         TypeError: `correct` is none of the three.
+        ValueError: `split_every` or `sample_completions` is not a count.
 
     Attributes:
         run_dir: The run directory while and after a training, or None.
@@ -47,21 +51,26 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         *,
         name: str | None = None,
         correct: Correct | None = None,
+        split_every: int = 20,
+        sample_completions: int | str = 2,
     ) -> None:
+        if not isinstance(split_every, int) or split_every < 0:
+            raise ValueError(f"split_every= takes a number of steps, or 0 for never, not {split_every!r}")
+        if sample_completions != "all" and (not isinstance(sample_completions, int) or sample_completions < 0):
+            raise ValueError(f'sample_completions= takes a number of groups or "all", not {sample_completions!r}')
         self.run_dir: Path | None = None
         self._dir = dir
         self._name = name
         self._correct = check_type(correct)
         self._trainer: Any = None  # as named by the user
-        self._watched: Any = None  # as found or named
-        self._policy_only = False
+        self._split_every = split_every
+        self._sample_completions = sample_completions
         self._guard = Guard()
-        self._listener: TRLListener | None = None
+        self._steps: TrainerSteps | None = None
         self._session: Session | None = None
         self._correctness: Correctness | None = None
+        self._memory: Memory | None = None
         self._said_correct = ""
-        self._newest = -1  # the newest generation that a step has trained on
-        self._newest_since = 0  # and the first step that did
 
     def attach(self, trainer: Any) -> None:
         """Name the trainer to watch, instead of having it found when the training begins."""
@@ -78,20 +87,29 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
 
     def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Begin an optimizer step."""
-        if self._listener is not None:
-            self._guard.run("beginning a step", self._listener.begin_step)
+        if self._steps is not None:
+            self._guard.run("beginning a step", self._steps.begin, state.global_step + 1)
 
     def on_pre_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, optimizer: Any = None, **_: Any
     ) -> None:
-        """Note the learning rate: after the step the scheduler has moved on."""
-        if self._listener is not None:
-            self._guard.run("reading the learning rate", self._note_learning_rate, optimizer)
+        """Look at the gradients and the learning rate."""
+        if self._steps is not None:
+            before = self._steps.before_optimizer
+            self._guard.run("looking at the gradients", before, optimizer, args.max_grad_norm)
+
+    def on_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Look at the update: the weights have moved."""
+        if self._steps is not None:
+            self._guard.run("looking at the update", self._steps.after_optimizer)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """Record the step that just ended."""
-        if self._listener is not None:
-            self._guard.run("recording a step", self._record, self._listener, args, state)
+        if self._steps is not None:
+            self._guard.run("recording a step", self._record, self._steps, args, state)
+            self._guard.run("marking the checkpoint", self._mark, state)
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """End the run."""
@@ -106,63 +124,58 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         except ValueError as error:
             self._correctness = Correctness.unknown(str(error))
         self._said_correct = ""
-        self._newest, self._newest_since = -1, 0
-        self._listener = TRLListener(trainer, self._correctness, self._guard)
-        self._watched = trainer
-        extra = regularisers(trainer)
-        absent = dict(self._listener.absent)
-        if extra:
-            absent["grad/effective_norm"] = f"the loss also holds {' and '.join(extra)}"
-        self._policy_only = not extra
+        self._steps = TrainerSteps(
+            trainer,
+            self._correctness,
+            self._guard,
+            split_every=self._split_every,
+            sample_completions=self._sample_completions,
+        )
+        functions = function_names(trainer), reward_weights(trainer)
+        self._memory = Memory(functions, self._steps.listener, self._correctness)
+        resumption = self._resume(self._memory, args, state) if state.global_step > 0 else None
         if not state.is_world_process_zero:
             return
         name = self._name or f"{args.run_name or Path(args.output_dir).name}-{datetime.now():%Y%m%d-%H%M%S}"
-        self._session = Session(self._dir, name, {**run_info(trainer), "absent": absent}, self._guard)
+        absent = self._steps.absent
+        info = {**run_info(trainer), **whereabouts(args.output_dir), "absent": absent}
+        self._session = Session(self._dir, name, info, self._guard, resumption)
         self.run_dir = self._session.path
-        where = self.run_dir or "nowhere: the run directory could not be made, there will be alerts only"
-        stdout.say(
-            f"rlwatch: watching {self._session.name}, writing to {where}; see it with: rlwatch dashboard {self._dir}"
-        )
-        for metric, why in absent.items():
-            stdout.say(f"rlwatch: {metric} will be absent: {why}.")
+        if self.run_dir is not None:
+            where = f"writing to {self.run_dir}; see it with: rlwatch dashboard {self._dir}"
+        else:
+            where = "writing to nowhere: the run directory could not be made, there will be alerts only"
+        stdout.say(f"rlwatch: watching {self._session.name}, {where}")
+        if self._session.resumption is not None:
+            stdout.say(f"rlwatch: {self._session.resumption.in_words()}")
+        _say_absent(absent)
 
-    def _note_learning_rate(self, optimizer: Any) -> None:
-        assert self._listener is not None
-        self._listener.window.learning_rate = float(optimizer.param_groups[0]["lr"])
+    def _resume(self, memory: Memory, args: TrainingArguments, state: TrainerState) -> Resumption:
+        """Take up what the checkpoint remembers, on every rank alike, and find the run that goes on."""
+        bookmark = self._guard.run("reading the checkpoint's bookmark", Bookmark.of, state)
+        if bookmark is not None:
+            self._guard.run("remembering rewards", memory.load, bookmark.memory)
+        step = state.global_step
+        found = self._guard.run("finding the run to go on with", find_run, self._dir, step, bookmark, args.output_dir)
+        return found or Resumption(step, missing="its run could not be looked for")
 
-    def _record(self, listener: TRLListener, args: TrainingArguments, state: TrainerState) -> None:
-        window = listener.window
-        seconds = time.perf_counter() - window.started
-        accelerator = self._watched.accelerator
-        totals = self._guard.run("adding up a step", window.totals, accelerator.device)
-        if totals is None:
-            totals = no_totals(accelerator.device)
-        if accelerator.num_processes > 1:  # every rank comes by here, whatever failed on it before
-            totals = accelerator.reduce(totals, reduction="sum")
-        generations = listener.trained_on()
-        fresh = [generation for generation in generations if generation.number > self._newest]
-        if fresh:
-            self._newest, self._newest_since = fresh[-1].number, state.global_step
-        if generations:
-            listener.forget_before(generations[0].number)
-        if self._session is None:  # not rank 0
+    def _mark(self, state: TrainerState) -> None:
+        """Have a checkpoint of this step say which run it belongs to."""
+        known = self._memory.save() if self._memory is not None else {}
+        step = state.global_step
+        bookmark = self._session.bookmark(step, known) if self._session is not None else Bookmark(step, memory=known)
+        bookmark.put(state)
+
+    def _record(self, steps: TrainerSteps, args: TrainingArguments, state: TrainerState) -> None:
+        step = steps.end(state.global_step, args.max_grad_norm)
+        if self._session is None or step is None:  # not rank 0, or it failed and that was told
             return
-        micro_batches = getattr(self._watched, "current_gradient_accumulation_steps", 1)
-        metrics = window_metrics(totals.tolist(), micro_batches, accelerator.num_processes)
-        metrics |= self._guard.run("measuring rollouts", rollout_metrics, generations) or {}
-        if generations:
-            metrics["rollouts/age"] = state.global_step - self._newest_since
-        metrics |= gradient_metrics(
-            window.grad_norm,
-            args.max_grad_norm,
-            clipped_here="DEEPSPEED" not in str(accelerator.distributed_type).upper(),
-            policy_only=self._policy_only,
-        )
-        if window.learning_rate is not None:
-            metrics["lr"] = window.learning_rate
-        metrics["step_seconds"] = seconds
-        self._session.step(StepRecord(state.global_step, time.time(), metrics), fresh)
-        if fresh:
+        record = StepRecord(state.global_step, time.time(), step.metrics)
+        self._session.step(record, step.fresh, step.rows)
+        if step.absent:
+            _say_absent(step.absent)
+            self._session.note(absent=steps.told_absent)
+        if step.fresh:
             self._say_what_is_correct()
 
     def _say_what_is_correct(self) -> None:
@@ -175,12 +188,18 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
             self._session.note(correct=sentence)
 
     def _end(self) -> None:
-        if self._listener is not None:
-            self._guard.run("letting go of the trainer", self._listener.close)
-            self._listener = None
+        if self._steps is not None:
+            self._guard.run("letting go of the trainer", self._steps.close)
+            self._steps = None
         if self._session is not None:
             self._session.close()
             self._session = None
+
+
+def _say_absent(absent: dict[str, str]) -> None:
+    for why in dict.fromkeys(absent.values()):
+        names = ", ".join(name for name in absent if absent[name] == why)
+        stdout.say(f"rlwatch: {names} will be absent: {why}.")
 
 
 def watch(trainer: Any, **options: Any) -> RLWatchCallback:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import atexit
 import os
+import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from rlwatch.alerts import stdout
 from rlwatch.alerts import wandb as wandb_alerts
-from rlwatch.capture.generation import Generation, rollout_table
+from rlwatch.capture.generation import FloatArray, Generation, rollout_table
 from rlwatch.capture.guard import Guard
+from rlwatch.capture.resume import Bookmark, Resumption, corrections, replay, resumes
 from rlwatch.detect.engine import Engine
 from rlwatch.detect.rules import default_rules
 from rlwatch.runs.records import Alert, StepRecord
@@ -27,15 +30,37 @@ class Session:
         name: The run's name, as wished for.
         info: What run.json says.
         guard: Catches what the parts raise.
+        resumption: How an earlier run goes on; None where the training begins at its beginning.
+
+    Attributes:
+        resumption: As given; without its run if that could not be written to.
     """
 
-    def __init__(self, root: str | os.PathLike[str], name: str, info: Mapping[str, Any], guard: Guard) -> None:
+    def __init__(
+        self,
+        root: str | os.PathLike[str],
+        name: str,
+        info: Mapping[str, Any],
+        guard: Guard,
+        resumption: Resumption | None = None,
+    ) -> None:
         self.name = name
         self.guard = guard
-        self.writer: RunWriter | None = guard.run("opening the run directory", self._open, root, name, info)
+        self.writer: RunWriter | None = None
+        self._earlier_faults: list[Any] = []
+        if resumption is not None and resumption.run is not None:
+            self.writer = guard.run("going on with a run directory", self._go_on, resumption.run, resumption, info)
+            if self.writer is None:
+                resumption = replace(resumption, run=None, missing=f"{resumption.run} cannot be written to")
+        self.resumption = resumption
+        if self.writer is None:
+            self.writer = guard.run("opening the run directory", self._open, root, name, info)
         self._engine = Engine(default_rules(info.get("config", {})), run=self.name)
         self._wandb = WandbStream()
         guard.on_new_fault = self._save_faults
+        if resumption is not None and resumption.run is not None and self.writer is not None:
+            guard.run("setting rollouts aside", self.writer.set_aside, resumption.back_to)
+            guard.run("bringing the rules to where they stood", self._catch_up, resumption.run, resumption.back_to)
         atexit.register(self.close)
 
     @property
@@ -43,15 +68,23 @@ class Session:
         """The run directory, or None if it could not be made."""
         return self.writer.path if self.writer else None
 
-    def step(self, record: StepRecord, new_generations: Sequence[Generation] = ()) -> None:
-        """Take in one optimizer step and the generations that it was the first to train on."""
+    def step(
+        self, record: StepRecord, new_generations: Sequence[Generation] = (), rows: FloatArray | None = None
+    ) -> None:
+        """Take in a step, the generations that it was the first to train on, and what it saw of their rows."""
         if self.writer is not None:
             self.guard.run("writing a step", self.writer.append, record)
             if new_generations:
-                self.guard.run("writing rollouts", self._write_rollouts, record.step, list(new_generations))
+                self.guard.run("writing rollouts", self._write_rollouts, record.step, list(new_generations), rows)
         self.guard.run("wandb", self._wandb.log, record)
         for alert in self.guard.run("judging a step", self._engine.feed, record) or ():
             self._deliver(alert)
+
+    def bookmark(self, step: int, memory: Mapping[str, Any]) -> Bookmark:
+        """What a checkpoint of this step has to say about the run."""
+        if self.writer is None:
+            return Bookmark(step, memory=memory)
+        return Bookmark(step, self.name, self.writer.id, len(resumes(self.writer.info)), memory)
 
     def note(self, **changes: Any) -> None:
         """Put something into run.json."""
@@ -63,17 +96,37 @@ class Session:
         atexit.unregister(self.close)
         writer, self.writer = self.writer, None
         if writer is not None:
-            faults = {"faults": self.guard.faults} if self.guard.faults else {}
+            faults = {"faults": self._faults()} if self.guard.faults else {}
             self.guard.run("closing the run directory", writer.close, **faults)
 
     def _open(self, root: str | os.PathLike[str], name: str, info: Mapping[str, Any]) -> RunWriter:
         path = create_run_directory(root, name)
         self.name = path.name
-        return RunWriter(path, info, on_fault=lambda error: self.guard.note("writing rollouts", error))
+        if self.resumption is not None:
+            entry = {"step": self.resumption.step, "time": time.time(), "missing": self.resumption.missing}
+            info = {**info, "resumed": [entry]}
+        return RunWriter(path, info, on_fault=self._note_rollouts)
 
-    def _write_rollouts(self, step: int, generations: list[Generation]) -> None:
+    def _go_on(self, run: Path, resumption: Resumption, info: Mapping[str, Any]) -> RunWriter:
+        before = {key: value for key, value in resumption.info.items() if key != "ended"}
+        resumed = [*resumes(before), {"step": resumption.step, "time": time.time()}]
+        if isinstance(before.get("faults"), list):
+            self._earlier_faults = before["faults"]
+        self.name = run.name
+        everything = {**before, **info, "resumed": resumed}
+        return RunWriter(run, everything, back_to=resumption.back_to, on_fault=self._note_rollouts)
+
+    def _catch_up(self, run: Path, step: int) -> None:
+        standing = replay(run, self._engine)
+        for alert in corrections(run, standing, step):
+            self._deliver(alert)
+
+    def _note_rollouts(self, error: Exception) -> None:
+        self.guard.note("writing rollouts", error)
+
+    def _write_rollouts(self, step: int, generations: list[Generation], rows: FloatArray | None) -> None:
         assert self.writer is not None
-        if not self.writer.rollouts(step, lambda: rollout_table(step, generations)):
+        if not self.writer.rollouts(step, lambda: rollout_table(step, generations, rows)):
             self.guard.note("writing rollouts", OSError("the disk is slow: waiting shards of rollouts were dropped"))
 
     def _deliver(self, alert: Alert) -> None:
@@ -84,4 +137,7 @@ class Session:
 
     def _save_faults(self) -> None:
         if self.writer is not None:
-            self.writer.update_info(faults=self.guard.faults)
+            self.writer.update_info(faults=self._faults())
+
+    def _faults(self) -> list[Any]:
+        return [*self._earlier_faults, *self.guard.faults]

@@ -4,7 +4,8 @@
     _calculate_rewards                  what was sampled, and what every reward function gave for it, on all ranks
     _generate_and_score_completions     a generation is complete; each of its rows gets a tag
     compute_loss                        the micro-batch that the loss sees: its mask, and the tags of its rows
-    _get_per_token_logps_and_entropies  the entropy of each of its tokens
+    _get_per_token_logps_and_entropies  log-probability and entropy of each of its tokens, and the gradient that returns
+    get_high_entropy_mask               which tokens a top_entropy_quantile keeps
     training_step, _get_grad_norm       the loss that went to backward, the gradient's norm before clipping
 
 A method that a trainer does not have is not listened to, and what it would have given is named as absent.
@@ -20,26 +21,29 @@ import numpy as np
 import torch
 
 from rlwatch.capture.correctness import Correctness
-from rlwatch.capture.generation import Generation
+from rlwatch.capture.generation import FloatArray, Generation
 from rlwatch.capture.guard import Guard
 from rlwatch.capture.hooks import Hooks
+from rlwatch.capture.microbatch import MicroBatch, loss_config
+from rlwatch.capture.ranks import gather
+from rlwatch.capture.rows import TAG, Rows
+from rlwatch.capture.text import as_text, fingerprint
 from rlwatch.capture.trainer import function_names, missing_methods, reward_weights
 from rlwatch.capture.window import StepWindow
-from rlwatch.signals.groups import RewardRange, count_groups, total_rewards
+from rlwatch.signals.groups import RewardRange, total_rewards
+from rlwatch.signals.histogram import entropy_histogram
+from rlwatch.signals.tokens import entropy_sums, policy_maxima, policy_sums, wide
+from rlwatch.signals.weights import weight_sums
 
-ROW_TAG = "rlwatch_row"
-"""The key of the tensor that travels with a generation's rows through TRL's shuffling and splitting."""
-
-_NUMBER_SHIFT = 32  # a tag is (generation's number << 32) | row
-
+_ROLLOUTS = ("reward/*", "groups/*", "length/*")
+_TOKENS = ("entropy/*", "surprisal/*", "cov/*", "ratio/*", "clip/*", "signal/*", "weight/*", "kl/*", "sampler/*")
 _NEEDED_FOR = {
-    "_generate": "length/* with tools",
-    "_calculate_rewards": "reward/*, groups/*",
-    "_generate_and_score_completions": "reward/*, groups/*, length/*",
-    "_get_per_token_logps_and_entropies": "entropy/mean",
-    "compute_loss": "entropy/mean",
-    "training_step": "loss",
-    "_get_grad_norm": "grad/*",
+    "_calculate_rewards": _ROLLOUTS,
+    "_generate_and_score_completions": _ROLLOUTS,
+    "_get_per_token_logps_and_entropies": _TOKENS,
+    "compute_loss": _TOKENS,
+    "training_step": ("loss",),
+    "_get_grad_norm": ("grad/*",),
 }
 
 
@@ -60,30 +64,36 @@ class TRLListener:
         trainer: A TRL or transformers trainer.
         correctness: Says which completions are correct.
         guard: Catches rlwatch's own faults.
+        sample_completions: Groups a generation whose text is kept, or "all".
     """
 
-    def __init__(self, trainer: Any, correctness: Correctness, guard: Guard) -> None:
+    def __init__(self, trainer: Any, correctness: Correctness, guard: Guard, sample_completions: int | str = 2) -> None:
         self.window = StepWindow()
         self.generations: dict[int, Generation] = {}
+        self.seen = RewardRange()
+        self.config = loss_config(trainer)
+        self.on_loss: Callable[[MicroBatch, torch.Tensor], None] | None = None
+        self.rows = Rows(trainer.accelerator)
         self._trainer = trainer
         self._correctness = correctness
         self._guard = guard
-        self._seen = RewardRange()
-        self._count = 0
+        self._sample_completions = sample_completions
         self._draft: _Draft | None = None
-        self._micro_batch: dict[str, Any] | None = None
+        self._micro_batch: MicroBatch | None = None
         self._hooks = Hooks(trainer, guard)
         hooks: dict[str, dict[str, Callable[..., None]]] = {
             "_generate_and_score_completions": {"before": self._begin_generation, "after": self._end_generation},
             "_generate": {"after": self._sampled},
             "_calculate_rewards": {"after": self._scored},
             "compute_loss": {"before": self._begin_loss, "after": self._end_loss},
-            "_get_per_token_logps_and_entropies": {"after": self._saw_entropies},
-            "training_step": {"after": self._saw_loss},
+            "_get_per_token_logps_and_entropies": {"after": self._saw_tokens},
+            "get_high_entropy_mask": {"after": self._saw_entropy_mask},
+            "training_step": {"after": self._end_micro_batch},
             "_get_grad_norm": {"after": self._saw_norm},
         }
         missing = missing_methods(trainer, list(hooks))
-        self.absent = {_NEEDED_FOR[name]: f"{type(trainer).__name__} has no {name}" for name in missing}
+        kind = type(trainer).__name__
+        self.absent = {m: f"{kind} has no {name}" for name in missing for m in _NEEDED_FOR.get(name, ())}
         for name, functions in hooks.items():
             if name not in missing:
                 self._hooks.add(name, **functions)
@@ -98,8 +108,8 @@ class TRLListener:
 
     def forget_before(self, number: int) -> None:
         """Drop generations older than this one: no step will train on them again."""
-        for old in [n for n in self.generations if n < number]:
-            del self.generations[old]
+        for old in self.rows.forget_before(number):
+            self.generations.pop(old, None)
 
     def close(self) -> None:
         """Take the hooks off the trainer."""
@@ -131,77 +141,131 @@ class TRLListener:
 
     def _end_generation(self, result: dict[str, Any], *_: Any, **__: Any) -> None:
         draft, self._draft = self._draft, None
-        if draft is None:
+        if not self._trainer.model.training:
             return
-        number, self._count = self._count, self._count + 1
-        trainer = self._trainer
-        accelerator = trainer.accelerator
         rows = len(result["advantages"])
-        result[ROW_TAG] = torch.arange(rows) + (number << _NUMBER_SHIFT)
+        number, result[TAG] = self.rows.begin(rows)
+        columns, prints = torch.full((rows, 4), torch.nan), torch.zeros((rows, 2), dtype=torch.int64)
+        if draft is not None:
+            self._guard.run("reading a generation", self._fill, columns, prints, draft, result)
+        # Every rank comes by here, whatever failed on it before.
+        accelerator = self._trainer.accelerator
+        columns, prints = gather(accelerator, columns), gather(accelerator, prints)
+        if draft is not None:
+            self._guard.run("making a generation", self._make_generation, number, draft, columns.cpu(), prints.cpu())
+
+    def _make_generation(self, number: int, draft: _Draft, columns: torch.Tensor, prints: torch.Tensor) -> None:
+        trainer = self._trainer
+        per_function = _array(draft.per_function)
         weights = np.array(reward_weights(trainer), dtype=np.float64)
-        per_function = draft.per_function.detach().cpu().numpy().astype(np.float64)
         rewards = total_rewards(per_function, weights)
-        own = slice(accelerator.process_index * rows, (accelerator.process_index + 1) * rows)
-        local = torch.full((rows, 4), torch.nan)
-        self._guard.run("reading a generation", self._fill, local, draft, result)
-        correct = self._guard.run("correct=", self._correctness.judge, per_function, rewards, own, draft.context)
-        if correct is not None:
-            local[:, 2] = torch.from_numpy(correct)
-        if accelerator.num_processes > 1:  # every rank comes by here, whatever failed on it before
-            local = accelerator.gather(local.to(accelerator.device))
-        columns = local.cpu().numpy().astype(np.float64)
-        self._seen = self._seen.including(rewards)
-        each = getattr(trainer, "multi_objective_aggregation", None) == "normalize_then_sum"
+        self.seen = self.seen.including(rewards)
+        lengths, truncated, correct, advantages = _array(columns).T
         self.generations[number] = Generation(
             number=number,
             group_size=trainer.num_generations,
             functions=tuple(function_names(trainer)),
+            weights=weights,
             per_function=per_function,
             rewards=rewards,
-            lengths=columns[:, 0],
-            truncated=columns[:, 1],
-            correct=None if np.isnan(columns[:, 2]).all() else columns[:, 2],
-            advantages=columns[:, 3],
-            counts=count_groups(per_function, weights, trainer.num_generations, self._seen, each=each),
+            lengths=lengths,
+            truncated=truncated,
+            correct=None if np.isnan(correct).all() else correct,
+            advantages=advantages,
+            fingerprints=prints[:, 0].numpy(),
+            prompts=prints[:, 1].numpy(),
+            seen=self.seen,
+            each=getattr(trainer, "multi_objective_aggregation", None) == "normalize_then_sum",
+            texts=self._guard.run("keeping completions", self._texts, len(rewards)) or {},
         )
 
     def _begin_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> None:
         self._micro_batch = None
-        if not self._trainer.model.training or not isinstance(inputs, dict) or "completion_mask" not in inputs:
+        trainer = self._trainer
+        if not trainer.model.training or not isinstance(inputs, dict) or "completion_mask" not in inputs:
             return
-        self._micro_batch = inputs
-        if ROW_TAG in inputs:
-            self.window.generations.update((inputs[ROW_TAG] >> _NUMBER_SHIFT).unique().tolist())
-        elif self.generations:  # a subclass that drops keys it does not know: the newest is the likeliest
-            self.window.generations.add(max(self.generations))
+        self.window.generations |= self.rows.generations(inputs.get(TAG))
+        coefficient = 0.0
+        if getattr(trainer, "_entropy_bonus_enabled", False):
+            held = trainer.use_adaptive_entropy and trainer._last_world_entropy > trainer.args.entropy_target
+            coefficient = 0.0 if held else trainer.entropy_coef
+        self._micro_batch = MicroBatch(inputs, trainer.current_gradient_accumulation_steps, coefficient)
 
-    def _saw_entropies(self, result: tuple[Any, ...], *_: Any, **__: Any) -> None:
-        inputs = self._micro_batch
-        if inputs is None or result[1] is None:
-            return
-        mask = inputs["completion_mask"]
-        if "tool_mask" in inputs:
-            mask = mask * inputs["tool_mask"]
-        self.window.add_entropies(result[1], mask)
+    def _saw_tokens(self, result: tuple[Any, ...], *_: Any, **__: Any) -> None:
+        if self._micro_batch is not None:
+            self._micro_batch.take(result[0], result[1], result[2] if len(result) > 2 else None)
 
-    def _end_loss(self, *_: Any, **__: Any) -> None:
-        self._micro_batch = None
+    def _saw_entropy_mask(self, result: torch.Tensor, *_: Any, **__: Any) -> None:
+        if self._micro_batch is not None:
+            self._micro_batch.entropy_mask = result
 
-    def _saw_loss(self, result: torch.Tensor, *_: Any, **__: Any) -> None:
-        self.window.add_loss(result)
+    def _end_loss(self, result: torch.Tensor, *_: Any, **__: Any) -> None:
+        if self._micro_batch is not None and self._micro_batch.logps is not None and self.on_loss is not None:
+            self.on_loss(self._micro_batch, result)
+
+    def _end_micro_batch(self, result: torch.Tensor, *_: Any, **__: Any) -> None:
+        self.window.add({"loss": result.detach().to(wide(result.device))})
+        micro, self._micro_batch = self._micro_batch, None
+        if micro is not None and micro.logps is not None:
+            self._guard.run("measuring a micro-batch", self._measure, micro)
 
     def _saw_norm(self, result: Any, *_: Any, **__: Any) -> None:
         self.window.grad_norm = result
 
-    def _fill(self, columns: torch.Tensor, draft: _Draft, result: dict[str, Any]) -> None:
-        """Length, truncation and advantage of this rank's rows into columns 0, 1 and 3; NaN stays where not known."""
+    # What is made of it.
+
+    @torch.no_grad()
+    def _measure(self, micro: MicroBatch) -> None:
+        tags, mask = micro.inputs.get(TAG), micro.mask
+        lengths, long, correct = self.rows.facts(tags, self.generations, mask.device)
+        if micro.entropies is not None:
+            entropies = micro.entropies.detach()
+            self.window.add(entropy_sums(entropies, mask, correct))
+            self.window.add_histogram(entropy_histogram(entropies, mask))
+        if self.config is None:
+            return
+        batch = micro.tokens()
+        self.window.add(policy_sums(self.config, batch), policy_maxima(self.config, batch))
+        gradient = micro.policy_gradient(self.config)
+        if gradient is not None:
+            self.window.add(weight_sums(gradient, mask, batch.advantages, lengths, long, correct))
+        if tags is not None:
+            self.rows.saw(tags, micro, gradient)
+
+    def _fill(self, columns: torch.Tensor, prints: torch.Tensor, draft: _Draft, result: dict[str, Any]) -> None:
+        """What this rank knows of its rows; NaN stays where it is not known.
+
+        Length, truncation, correctness and advantage, a column each; a fingerprint of the completion and the prompt.
+        """
         if result["advantages"].dim() == 1:
             columns[:, 3] = result["advantages"].detach()
-        if draft.completion_ids is None:
-            return
-        if draft.tool_mask is not None:  # what a tool wrote has a mask of 0
-            columns[:, 0] = torch.tensor([int(sum(mask)) for mask in draft.tool_mask])
-        else:
-            columns[:, 0] = torch.tensor([len(ids) for ids in draft.completion_ids])
-        ends = {*self._trainer.eos_token_ids, self._trainer._tokenizer.pad_token_id}
-        columns[:, 1] = torch.tensor([len(ids) > 0 and int(ids[-1]) not in ends for ids in draft.completion_ids])
+        if draft.completion_ids is not None:
+            if draft.tool_mask is not None:  # what a tool wrote has a mask of 0
+                columns[:, 0] = torch.tensor([int(sum(mask)) for mask in draft.tool_mask])
+            else:
+                columns[:, 0] = torch.tensor([len(ids) for ids in draft.completion_ids])
+            ends = {*self._trainer.eos_token_ids, self._trainer._tokenizer.pad_token_id}
+            columns[:, 1] = torch.tensor([len(ids) > 0 and int(ids[-1]) not in ends for ids in draft.completion_ids])
+            prints[:, 0] = torch.tensor([hash(tuple(ids)) for ids in draft.completion_ids])
+            prints[:, 1] = torch.tensor([fingerprint(as_text(prompt)) for prompt in draft.context["prompts"]])
+        correct = self._guard.run("correct=", self._judge, draft, len(columns))
+        if correct is not None:
+            columns[:, 2] = torch.from_numpy(correct)
+
+    def _judge(self, draft: _Draft, rows: int) -> FloatArray | None:
+        per_function = _array(draft.per_function)
+        rewards = total_rewards(per_function, np.array(reward_weights(self._trainer), dtype=np.float64))
+        first = self._trainer.accelerator.process_index * rows
+        return self._correctness.judge(per_function, rewards, slice(first, first + rows), draft.context)
+
+    def _texts(self, count: int) -> dict[int, tuple[str, str]]:
+        """Prompt and completion of the first groups, from what TRL has gathered for its own log."""
+        wanted = self._sample_completions
+        rows = count if wanted == "all" else int(wanted) * self._trainer.num_generations
+        logs = self._trainer._logs
+        prompts, completions = list(logs["prompt"])[-count:], list(logs["completion"])[-count:]
+        return {i: (as_text(prompts[i]), as_text(completions[i])) for i in range(min(rows, count))}
+
+
+def _array(tensor: torch.Tensor) -> FloatArray:
+    return tensor.detach().cpu().numpy().astype(np.float64)

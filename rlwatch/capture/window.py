@@ -1,108 +1,109 @@
-"""One optimizer step as it happens: sums that stay on the device until the step is over."""
+"""One optimizer step as it happens: sums that stay on the device until it is over, and then go over all ranks once."""
 
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 
-from rlwatch.signals.gradients import clip_coefficient
-from rlwatch.signals.tokens import masked_sums
+from rlwatch.signals import tokens, weights
+from rlwatch.signals.histogram import BINS, mean_of_top, quantiles
+from rlwatch.signals.tokens import Sums, wide
+from rlwatch.signals.totals import token_metrics
+from rlwatch.signals.weights import weight_metrics
 
+NAMES = (*tokens.SUMS, *weights.SUMS, "loss")
+"""Everything that is summed, in the order of the vector that goes over the ranks."""
 
-@dataclass
-class _Sums:
-    """A sum on the device, and how many micro-batches are in it."""
-
-    total: torch.Tensor | None = None
-    micro_batches: int = 0
-
-    def add(self, values: torch.Tensor) -> None:
-        self.total = values if self.total is None else self.total + values
-        self.micro_batches += 1
+Gather = Callable[[torch.Tensor], torch.Tensor]
+"""All ranks' copies of a vector, one after the other."""
 
 
 class StepWindow:
-    """Collects what the micro-batches of one optimizer step bring, on one rank.
-
-    Nothing is read off the device before [`totals`][rlwatch.capture.window.StepWindow.totals].
-    """
+    """Collects what the micro-batches of one optimizer step bring, on one rank."""
 
     def __init__(self) -> None:
         self.started = time.perf_counter()
         self.learning_rate: float | None = None
         self.grad_norm: Any = None
         self.generations: set[int] = set()
-        self._entropy = _Sums()
-        self._loss = _Sums()
+        self.extra: dict[str, float] = {}
+        self._sums: Sums = {}
+        self._maxima: Sums = {}
+        self._counts: dict[str, int] = {}
+        self._histogram: torch.Tensor | None = None
+        self._histograms = 0
 
-    def add_entropies(self, entropies: torch.Tensor, mask: torch.Tensor) -> None:
-        """Count in a micro-batch's token entropies, (rows, tokens), where the mask is 1."""
-        self._entropy.add(masked_sums(entropies, mask))
+    def add(self, sums: Sums, maxima: Sums | None = None) -> None:
+        """Count in a micro-batch's sums and maxima."""
+        for name, value in sums.items():
+            known = self._sums.get(name)
+            self._sums[name] = value if known is None else known + value
+            self._counts[name] = self._counts.get(name, 0) + 1
+        for name, value in (maxima or {}).items():
+            known = self._maxima.get(name)
+            self._maxima[name] = value if known is None else torch.maximum(known, value)
 
-    def add_loss(self, loss: torch.Tensor) -> None:
-        """Count in the loss that a micro-batch gave to backward, already scaled for accumulation."""
-        self._loss.add(loss.detach().to(_wide(loss.device)))
+    def add_histogram(self, counts: torch.Tensor) -> None:
+        """Count in a micro-batch's entropies."""
+        self._histogram = counts if self._histogram is None else self._histogram + counts
+        self._histograms += 1
 
-    def totals(self, device: torch.device) -> torch.Tensor:
-        """What adds up over ranks, (5,): Σ m·H, Σ m, micro-batches in these, Σ loss, micro-batches in it."""
-        totals = no_totals(device)
-        if self._entropy.total is not None:
-            totals[:2] = self._entropy.total.to(device)
-        if self._loss.total is not None:
-            totals[3] = self._loss.total.to(device)
-        totals[2], totals[4] = self._entropy.micro_batches, self._loss.micro_batches
-        return totals
-
-
-def no_totals(device: torch.device) -> torch.Tensor:
-    """The totals of a rank that has seen nothing."""
-    return torch.zeros(5, dtype=_wide(device), device=device)
+    def vector(self, device: torch.device) -> torch.Tensor:
+        """Everything as one vector on the device: sums, in how many micro-batches each was, maxima, the histogram."""
+        kind = wide(device)
+        zero = torch.zeros((), dtype=kind, device=device)
+        lowest = torch.full((), -torch.inf, dtype=kind, device=device)
+        sums = [self._sums.get(name, zero).to(device, kind) for name in NAMES]
+        maxima = [self._maxima.get(name, lowest).to(device, kind) for name in tokens.MAXIMA]
+        counts = torch.tensor([self._counts.get(name, 0) for name in NAMES] + [self._histograms], dtype=kind)
+        histogram = self._histogram if self._histogram is not None else torch.zeros(BINS)
+        return torch.cat([torch.stack(sums), torch.stack(maxima), counts.to(device), histogram.to(device, kind)])
 
 
-def window_metrics(totals: list[float], micro_batches: int, ranks: int) -> dict[str, float]:
-    """Entropy and loss of a step from the totals of all ranks.
+def empty_vector(device: torch.device) -> torch.Tensor:
+    """The vector of a rank that saw nothing."""
+    return StepWindow().vector(device)
 
-    Args:
-        totals: As [`StepWindow.totals`][rlwatch.capture.window.StepWindow.totals] gives them, added up.
-        micro_batches: How many the step had on each rank. Where some were missed, on any rank, the metric is absent:
-            the mean of a part is not the mean.
-        ranks: How many there are.
+
+@dataclass(frozen=True)
+class Totals:
+    """A step's sums over all of its micro-batches and ranks; what one of them missed is left out.
+
+    The mean of a part is not the mean, so a sum that lacks a micro-batch is no sum.
     """
-    entropy, tokens, with_entropy, loss, with_loss = totals
-    expected = micro_batches * ranks
-    metrics = {}
-    if tokens and with_entropy >= expected:
-        metrics["entropy/mean"] = entropy / tokens
-    if with_loss >= expected:
-        metrics["loss"] = loss / ranks
-    return metrics
 
+    sums: dict[str, float]
+    maxima: dict[str, float]
+    histogram: list[float] | None
 
-def _wide(device: torch.device) -> torch.dtype:
-    """float64, where the device has it."""
-    return torch.float32 if device.type == "mps" else torch.float64
+    @classmethod
+    def read(cls, vectors: torch.Tensor, micro_batches: int) -> Totals:
+        """From the vectors of all ranks, (ranks, n).
 
+        Args:
+            vectors: One a rank.
+            micro_batches: How many the step had on each rank.
+        """
+        ranks, largest = vectors.shape[0], slice(len(NAMES), len(NAMES) + len(tokens.MAXIMA))
+        maxima = vectors[:, largest].max(dim=0).values.tolist()
+        added = vectors.sum(dim=0).tolist()
+        counts = added[largest.stop : largest.stop + len(NAMES) + 1]
+        wanted = micro_batches * ranks
+        sums = {name: added[i] for i, name in enumerate(NAMES) if counts[i] >= wanted}
+        histogram = added[-BINS:] if counts[-1] >= wanted else None
+        return cls(sums, dict(zip(tokens.MAXIMA, maxima, strict=True)), histogram)
 
-def gradient_metrics(norm: Any, max_norm: float | None, *, clipped_here: bool, policy_only: bool) -> dict[str, float]:
-    """The `grad/` family.
-
-    Args:
-        norm: ‖g‖ before clipping, a number or a tensor; None where the trainer gave none.
-        max_norm: The trainer's max_grad_norm.
-        clipped_here: The trainer itself clips; a DeepSpeed engine does it out of sight.
-        policy_only: The loss holds nothing but the policy term, so all of the gradient is the policy's.
-    """
-    if norm is None:
-        return {}
-    value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
-    metrics = {"grad/norm": value}
-    if clipped_here:
-        coefficient = clip_coefficient(value, max_norm)
-        metrics["grad/clip_coef"] = coefficient
-        metrics["grad/applied_norm"] = coefficient * value
-        if policy_only:
-            metrics["grad/effective_norm"] = coefficient * value
-    return metrics
+    def metrics(self, ranks: int) -> dict[str, float]:
+        """Entropy, policy, weight and loss metrics."""
+        found = token_metrics(self.sums, self.maxima) | weight_metrics(self.sums)
+        if self.histogram is not None and any(self.histogram):
+            names = ("entropy/p10", "entropy/p50", "entropy/p90")
+            found |= dict(zip(names, quantiles(self.histogram, (0.1, 0.5, 0.9)), strict=True))
+            found["entropy/top20"] = mean_of_top(self.histogram, 0.2)
+        if "loss" in self.sums:
+            found["loss"] = self.sums["loss"] / ranks
+        return found

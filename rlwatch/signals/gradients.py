@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 
 def clip_coefficient(norm: float, max_norm: float | None) -> float:
     """What clipping by the norm multiplies a gradient by: min(1, max_norm / (‖g‖ + 1e-6)).
@@ -21,3 +23,27 @@ def clip_coefficient(norm: float, max_norm: float | None) -> float:
         return 1.0
     coefficient = max_norm / (norm + 1e-6)
     return 1.0 if coefficient > 1.0 else coefficient
+
+
+def gradient_metrics(norm: Any, max_norm: float | None, *, clipped_here: bool, policy_only: bool) -> dict[str, float]:
+    """The `grad/` family, as far as it is free.
+
+    Args:
+        norm: ‖g‖ before clipping, a number or a tensor; None where the trainer gave none.
+        max_norm: The trainer's max_grad_norm.
+        clipped_here: The trainer itself clips; a DeepSpeed engine does it out of sight.
+        policy_only: The loss holds nothing but the policy term, so all of the gradient is the policy's.
+    """
+    if norm is None:
+        return {}
+    value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+    metrics = {"grad/norm": value}
+    if clipped_here:
+        coefficient = clip_coefficient(value, max_norm)
+        metrics["grad/clip_coef"] = coefficient
+        metrics["grad/applied_norm"] = coefficient * value
+        if policy_only:
+            metrics["grad/policy_norm"] = value
+            metrics["grad/regulariser_norm"] = 0.0
+            metrics["grad/effective_norm"] = coefficient * value
+    return metrics

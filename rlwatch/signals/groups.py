@@ -152,6 +152,49 @@ def count_groups(
     )
 
 
+def expected_zero_std(correct: FloatArray, group_size: int) -> float | None:
+    """The share of groups whose completions would all be right or all be wrong if each were drawn by itself.
+
+    mean over groups of p^G + (1 − p)^G, with the group's success rate p estimated as (right + ½)/(G + 1): the plain
+    rate of a group that is all right is 1, which would make every such group expected.
+
+    Args:
+        correct: (completions,), 1 or 0; groups with a NaN in them are left out.
+        group_size: G.
+
+    Returns:
+        The share, or None where no group is known.
+    """
+    groups = correct.reshape(-1, group_size)
+    groups = groups[~np.isnan(groups).any(axis=1)]
+    if len(groups) == 0:
+        return None
+    rate = (groups.sum(axis=1) + 0.5) / (group_size + 1)
+    return float((rate**group_size + (1 - rate) ** group_size).mean())
+
+
+def wasted_tokens(dead: BoolArray, lengths: FloatArray, group_size: int) -> float | None:
+    """The share of the generated tokens that are in zero-variance groups; None where nothing was generated.
+
+    Args:
+        dead: (groups,), as [`zero_variance`][rlwatch.signals.groups.zero_variance] gives it.
+        lengths: (completions,), tokens.
+        group_size: Completions a group.
+    """
+    tokens = lengths.reshape(-1, group_size).sum(axis=1)
+    return float(tokens[dead].sum() / tokens.sum()) if tokens.sum() else None
+
+
+def unique_share(fingerprints: NDArray[np.int64], group_size: int) -> float:
+    """Distinct completions / completions, the mean over groups: 1 where no two siblings are the same.
+
+    Args:
+        fingerprints: (completions,), equal where the completions' tokens are.
+        group_size: Completions a group.
+    """
+    return float(np.mean([len(np.unique(group)) / group_size for group in fingerprints.reshape(-1, group_size)]))
+
+
 def _grouped(rows: FloatArray, group_size: int) -> FloatArray:
     if group_size < 1 or len(rows) % group_size:
         raise ValueError(f"{len(rows)} completions do not divide into groups of {group_size}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from typing import Any
 
 from dash import html
@@ -48,8 +49,8 @@ def facts(info: Mapping[str, Any]) -> list[Any]:
 
 def why_absent(info: Mapping[str, Any], metric: str) -> str:
     """Why a metric is not recorded, where the capture said so; else nothing."""
-    why = _mapping(info.get("absent")).get(metric)
-    return str(why) if why else ""
+    absent = _mapping(info.get("absent"))
+    return next((str(why) for pattern, why in absent.items() if fnmatchcase(metric, str(pattern))), "")
 
 
 def planned_steps(info: Mapping[str, Any]) -> int | None:

@@ -1,0 +1,160 @@
+"""The steps of a TRL trainer, one after the other: what was listened to becomes the metrics of a step."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field
+from typing import Any
+
+import torch
+
+from rlwatch.capture.correctness import Correctness
+from rlwatch.capture.effective import EffectiveGradient
+from rlwatch.capture.generation import FloatArray, Generation, rollout_metrics
+from rlwatch.capture.guard import Guard
+from rlwatch.capture.ranks import gather
+from rlwatch.capture.trainer import regularisers
+from rlwatch.capture.trl import TRLListener
+from rlwatch.capture.window import Totals, empty_vector
+from rlwatch.signals.gradients import gradient_metrics
+
+REST_ON_THE_LOSS = (
+    "ratio/*", "clip/*", "kl/*", "signal/*", "weight/*", "cov/*", "surprisal/*", "sampler/*",
+)  # fmt: skip
+"""What is not recorded where the loss is not what the trainer's configuration says."""
+
+
+@dataclass(frozen=True)
+class Step:
+    """One optimizer step, over all ranks.
+
+    Args:
+        metrics: Its metrics.
+        fresh: The generations that it was the first to train on.
+        rows: What it saw of their completions, or None.
+        absent: Metrics that have turned out to be absent from now on, and why.
+    """
+
+    metrics: dict[str, float]
+    fresh: list[Generation]
+    rows: FloatArray | None
+    absent: dict[str, str] = field(default_factory=dict)
+
+
+class TrainerSteps:
+    """Measures the steps of a trainer on one rank; all ranks together make the same calls.
+
+    Args:
+        trainer: A TRL or transformers trainer.
+        correctness: Says which completions are correct.
+        guard: Catches rlwatch's own faults.
+        split_every: Every so many steps, measure what costs something; 0 never.
+        sample_completions: Groups a generation whose text is kept, or "all".
+    """
+
+    def __init__(
+        self, trainer: Any, correctness: Correctness, guard: Guard, *, split_every: int, sample_completions: int | str
+    ) -> None:
+        self.listener = TRLListener(trainer, correctness, guard, sample_completions)
+        self._effective = EffectiveGradient(trainer, self.listener.config, regularisers(trainer), split_every)
+        self.listener.on_loss = self._effective.saw_loss
+        self._trainer = trainer
+        self._guard = guard
+        self._absent = self.absent
+        self._newest = -1  # the newest generation that a step has trained on
+        self._faults_elsewhere: dict[int, float] = {}
+        self._newest_since = 0  # and the first step that did
+
+    @property
+    def absent(self) -> dict[str, str]:
+        """Metrics that this trainer cannot give, and why."""
+        return {**self.listener.absent, **self._effective.absent}
+
+    @property
+    def told_absent(self) -> dict[str, str]:
+        """The same, with what has turned out since the start."""
+        return dict(self._absent)
+
+    def begin(self, step: int) -> None:
+        """A step begins."""
+        self.listener.begin_step()
+        self._effective.begin_step(step)
+
+    def before_optimizer(self, optimizer: Any, max_norm: float | None) -> None:
+        """The gradients are clipped; after the optimizer the learning rate's schedule will have moved on."""
+        self.listener.window.learning_rate = float(optimizer.param_groups[0]["lr"])
+        self._effective.before_optimizer(self.listener.window, max_norm)
+
+    def after_optimizer(self) -> None:
+        """The weights have moved."""
+        self._effective.after_optimizer(self.listener.window)
+
+    def end(self, step: int, max_norm: float | None) -> Step | None:
+        """The step is over. Its numbers go over the ranks, so every rank has to call it; None if it failed here."""
+        accelerator = self._trainer.accelerator
+        window = self.listener.window
+        seconds = time.perf_counter() - window.started
+        fresh = sorted(n for n in window.generations if n > self._newest)
+        vector = self._guard.run("adding up a step", window.vector, accelerator.device)
+        if vector is None:
+            vector = empty_vector(accelerator.device)
+        which = torch.tensor([len(self._guard.faults), *((fresh[0], fresh[-1]) if fresh else (-1, -1))])
+        vectors = gather(accelerator, torch.cat([which.to(vector), vector])[None])  # every rank comes by here
+        self._note_faults_elsewhere(vectors[:, 0].tolist())
+        rows = None
+        if fresh and bool((vectors[:, 1:3] == vectors[0, 1:3]).all()):  # else a rank has missed one
+            rows = self._guard.run("gathering rows", self.listener.rows.gathered, fresh)
+        if fresh:
+            self._newest, self._newest_since = fresh[-1], step
+        made = self._guard.run("measuring a step", self._measure, step, vectors[:, 3:], max_norm, seconds)
+        generations = [self.listener.generations[n] for n in fresh if n in self.listener.generations]
+        if window.generations:
+            self.listener.forget_before(min(window.generations))
+        if made is None:
+            return None
+        metrics, absent = made
+        absent = {**self.absent, **absent}
+        new = {name: why for name, why in absent.items() if name not in self._absent}
+        self._absent |= new
+        return Step(metrics, generations, rows if len(generations) == len(fresh) else None, new)
+
+    def close(self) -> None:
+        """Let go of the trainer."""
+        self.listener.close()
+
+    def _note_faults_elsewhere(self, counts: list[float]) -> None:
+        """Rank 0 keeps the run, so what failed on the others is counted there; their own logs say more."""
+        if self._trainer.accelerator.process_index == 0:
+            for rank in range(1, len(counts)):
+                if counts[rank] > self._faults_elsewhere.get(rank, 0):
+                    self._guard.note(f"rank {rank}", RuntimeError("something of rlwatch failed there, see its own log"))
+                    self._faults_elsewhere[rank] = counts[rank]
+
+    def _measure(
+        self, step: int, vectors: torch.Tensor, max_norm: float | None, seconds: float
+    ) -> tuple[dict[str, float], dict[str, str]]:
+        accelerator = self._trainer.accelerator
+        window = self.listener.window
+        totals = Totals.read(vectors, getattr(self._trainer, "current_gradient_accumulation_steps", 1))
+        metrics = totals.metrics(accelerator.num_processes)
+        generations = self.listener.trained_on()
+        metrics |= self._guard.run("measuring rollouts", rollout_metrics, generations) or {}
+        if generations:
+            metrics["rollouts/age"] = step - self._newest_since
+        metrics |= gradient_metrics(
+            window.grad_norm,
+            max_norm,
+            clipped_here="DEEPSPEED" not in str(accelerator.distributed_type).upper(),
+            policy_only=self._effective.policy_only,
+        )
+        metrics |= window.extra
+        why = self._effective.end_step(metrics, totals.sums.get("gradient_squared"))
+        if window.learning_rate is not None:
+            metrics["lr"] = window.learning_rate
+        metrics["step_seconds"] = seconds
+        if why is None:
+            return metrics, {}
+        self.listener.config = None  # nothing of what rests on it will be summed any more
+        families = tuple(pattern.rstrip("*") for pattern in REST_ON_THE_LOSS)
+        kept = {name: value for name, value in metrics.items() if not name.startswith(families)}
+        return kept, dict.fromkeys(REST_ON_THE_LOSS, why)
