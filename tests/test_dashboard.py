@@ -20,6 +20,7 @@ from rlwatch.runs.records import Advice, Alert, AlertState, Cause, Severity, Ste
 from rlwatch.runs.writer import RunWriter
 from rlwatch_dashboard import PortTakenError, create_app, feed, figures, numbers, run_in_background, theme
 from rlwatch_dashboard.app import page_at
+from rlwatch_dashboard.pages.run import chunk as run_page_chunk
 
 METRICS = {
     "entropy/mean": 1.5,
@@ -162,6 +163,59 @@ def test_a_cursor_that_makes_no_sense_starts_from_the_start(tmp_path: Path, curs
     update = feed.poll(run, cursor)
     assert update is not None
     assert update.series["loss"]["x"] == [1, 2]
+
+
+# A run that was resumed
+
+
+def resume(run: Path, step: int) -> RunWriter:
+    """Another process goes on with a run from a checkpoint."""
+    info = {key: value for key, value in json.loads((run / "run.json").read_text()).items() if key != "ended"}
+    return RunWriter(run, {**info, "resumed": [{"step": step, "time": time.time()}]}, back_to=step)
+
+
+def test_a_page_that_shows_steps_that_were_taken_back_loads_anew(tmp_path: Path) -> None:
+    writer = new_run(tmp_path, steps=20)
+    writer.alert(alert("firing", 9))
+    writer.alert(alert("firing", 18, rule="dead-groups", since=16))
+    writer.close()
+    shown = feed.load(writer.path)
+    assert [episode.alert.rule for episode in shown.episodes] == ["entropy-collapse", "dead-groups"]
+
+    writer = resume(writer.path, 15)
+    update = update_of(writer.path, shown.cursor)
+    assert update.restarted
+    assert update.summary.state == "live"
+    assert update.summary.last is not None
+    assert update.summary.last.step == 15
+    assert json.loads(json.dumps(run_page_chunk(shown.cursor, update)))["restarted"]
+
+    now = feed.load(writer.path)
+    assert now.series["loss"]["x"] == list(range(1, 16))
+    assert [episode.alert.rule for episode in now.episodes] == ["entropy-collapse"], "the other one never happened"
+    assert not now.episodes[0].over
+    assert (now.cursor["step"], now.skipped) == (15, [])
+    assert feed.poll(writer.path, now.cursor) is None, "and it is told once"
+
+    writer.append(record(16, loss=0.5))
+    update = update_of(writer.path, now.cursor)
+    assert not update.restarted
+    assert update.series["loss"] == {"x": [16], "y": [0.5]}
+    assert update.episodes is None
+    text = text_of(page_at(tmp_path, "/run/run")[0])
+    assert "dead-groups" not in text
+    assert "Not learning since step 5" in text
+
+
+def test_a_page_that_shows_nothing_that_was_taken_back_goes_on(tmp_path: Path) -> None:
+    writer = new_run(tmp_path, steps=20)
+    writer.close()
+    shown = feed.load(writer.path)
+    writer = resume(writer.path, 20)
+    update = update_of(writer.path, shown.cursor)
+    assert (update.restarted, update.series, update.cursor["state"]) == (False, {}, "live")
+    writer.append(record(21))
+    assert update_of(writer.path, update.cursor).series["loss"]["x"] == [21]
 
 
 # Alerts

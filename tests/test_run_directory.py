@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+import tracemalloc
 from pathlib import Path
 
 import polars as pl
@@ -25,6 +26,7 @@ from rlwatch.runs.reader import (
     read_info,
     read_records,
     read_summary,
+    stream_records,
 )
 from rlwatch.runs.records import Advice, Alert, AlertState, Cause, Severity, StepRecord
 from rlwatch.runs.writer import RunWriter, create_run_directory
@@ -314,6 +316,238 @@ def test_a_full_disk_is_an_error_and_the_next_line_stands_alone(
     chunk = read_records(run)
     assert [record.step for record in chunk.items] == [1, 3]
     assert len(chunk.skipped) == 1
+
+
+# A run that was resumed
+
+
+def write_lines(run: Path, *lines: str, file: str = "metrics.rank0.jsonl") -> None:
+    with (run / file).open("a") as out:
+        out.write("".join(line + "\n" for line in lines))
+
+
+def go_on(run: Path, back_to: int) -> RunWriter:
+    """A second process goes on with a run."""
+    info = read_info(run)
+    info.pop("ended", None)
+    resumed = [*info.get("resumed", []), {"step": back_to, "time": 5000.0}]
+    return RunWriter(run, {**info, "resumed": resumed}, back_to=back_to)
+
+
+def test_a_run_that_goes_on_has_each_step_once_as_it_was_done_last(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    write_steps(run, 12, created=900.0).close()
+    before = read_info(run)
+    assert read_summary(run, now=1020.0).state == "ended"
+    writer = go_on(run, 10)
+    summary = read_summary(run, now=5010.0)
+    assert summary.state == "live", "its last step is old, but it has only just been resumed"
+    assert summary.last is not None
+    assert summary.last.step == 10, "what was done after the checkpoint is gone"
+    for step in range(11, 15):
+        writer.append(StepRecord(step, 6000.0, {"loss": 7.0}))
+    records = read_records(run)
+    assert not records.skipped
+    assert [record.step for record in records.items] == list(range(1, 15))
+    assert [record.metrics["loss"] for record in records.items[10:]] == [7.0] * 4
+    assert list(stream_records(run)) == records.items
+    after = read_info(run)
+    assert (after["id"], after["created"], after["name"]) == (before["id"], 900.0, "run")
+    writer.close()
+    assert read_summary(run).state == "ended"
+
+
+def test_alerts_that_were_taken_back_are_gone_and_the_others_are_as_they_were(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    writer = write_steps(run, 120)
+    early = alert(rule="a", since=80, step=90)
+    was_over = alert(rule="b", since=30, step=40, state=AlertState.RESOLVED, resolved_step=38)
+    worse = alert(rule="a", since=80, step=105, severity=Severity.CRITICAL)
+    over = alert(rule="a", since=80, step=112, severity=Severity.CRITICAL, state=AlertState.RESOLVED)
+    late = alert(rule="c", since=95, step=110)
+    for change in (was_over, early, worse, late, over):
+        writer.alert(change)
+    cursor = read_alerts(run).cursor
+    writer.close()
+    writer = go_on(run, 100)
+    assert latest_alerts(read_alerts(run).items) == [was_over, early]
+    assert read_summary(run).open_alerts == [early]
+    chunk = read_alerts(run, cursor)
+    assert chunk.restarted, "whoever knows of step 110 has to forget it"
+    assert chunk.items == [was_over, early]
+    again = alert(rule="c", since=96, step=111)
+    writer.alert(again)
+    assert read_alerts(run, chunk.cursor).items == [again]
+    assert not read_alerts(run, chunk.cursor).restarted
+
+
+def test_a_live_reader_is_told_only_if_what_it_has_is_no_longer_true(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    write_steps(run, 10)
+    everything = read_records(run).cursor
+    writer = go_on(run, 10)  # nothing had been done after the checkpoint
+    nothing_lost = read_records(run, everything)
+    assert (nothing_lost.restarted, nothing_lost.items) == (False, [])
+    writer.append(StepRecord(11, 1.0, {}))
+    in_between = read_records(run, nothing_lost.cursor)
+    assert [record.step for record in in_between.items] == [11]
+    writer = go_on(run, 10)
+    for cursor in (in_between.cursor, nothing_lost.cursor):
+        chunk = read_records(run, cursor)
+        assert chunk.restarted == (cursor == in_between.cursor), "step 11 was not known to the one before it"
+        assert [record.step for record in chunk.items] == (list(range(1, 11)) if chunk.restarted else [])
+        assert not read_records(run, chunk.cursor).restarted, "and it is told once"
+
+
+@pytest.mark.parametrize("value", ['"4"', "null", "-1", "2.5", "true", "[4]", "1e999"])
+def test_a_marker_with_a_foreign_value_is_skipped_and_named(tmp_path: Path, value: str) -> None:
+    run = tmp_path / "run"
+    writer = write_steps(run, 5)
+    write_lines(run, f'{{"resume":{value},"time":1.0}}')
+    write_lines(run, f'{{"resume":{value},"time":1.0}}', file="alerts.jsonl")
+    writer.append(StepRecord(6, 1.0, {}))
+    chunk = read_records(run)
+    assert [record.step for record in chunk.items] == [1, 2, 3, 4, 5, 6]
+    assert ["line at byte" in item.why for item in chunk.skipped] == [True]
+    assert len(read_alerts(run).skipped) == 1
+    assert [record.step for record in stream_records(run)] == [1, 2, 3, 4, 5, 6]
+
+
+@pytest.mark.parametrize("torn", ['{"step":6,"time":10', '{"resume":4,"ti', '{"resume":4}', "\x00\x00"])
+def test_a_line_that_a_killed_process_left_torn_does_not_swallow_the_marker(tmp_path: Path, torn: str) -> None:
+    run = tmp_path / "run"
+    writer = write_steps(run, 5)
+    writer.alert(alert(since=1, step=2))
+    writer.close()
+    for file in ("metrics.rank0.jsonl", "alerts.jsonl"):
+        with (run / file).open("a") as out:
+            out.write(torn)
+    assert [record.step for record in read_records(run).items] == [1, 2, 3, 4, 5], "a torn marker takes nothing back"
+    writer = go_on(run, 4)
+    assert [record.step for record in read_records(run).items] == [1, 2, 3, 4]
+    assert len(read_alerts(run).items) == 1
+    writer.append(StepRecord(5, 1.0, {"loss": 7.0}))
+    assert read_records(run).items[-1].metrics == {"loss": 7.0}
+
+
+ops = st.lists(
+    st.one_of(
+        st.tuples(st.just("record"), st.integers(1, 12)),
+        st.tuples(st.just("next"), st.just(0)),
+        st.tuples(st.just("marker"), st.integers(0, 14)),
+        st.tuples(st.just("junk"), st.sampled_from(['{"resume":"x"}', "{", "[]", '{"step":1e999}', '{"resume":3'])),
+    ),
+    max_size=40,
+)
+
+
+@settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=200, deadline=None)
+@given(ops, st.data())
+def test_any_records_and_markers_read_back_as_each_step_once(
+    tmp_path_factory: pytest.TempPathFactory, ops: list[tuple[str, object]], data: st.DataObject
+) -> None:
+    run = tmp_path_factory.mktemp("run")
+    RunWriter(run, {}).close()
+    expected: list[tuple[int, float]] = []
+    history = []  # where a reader may have stopped, and what it should have then
+    for number, (kind, value) in enumerate(ops):
+        if kind == "junk":
+            write_lines(run, str(value))
+        elif kind == "marker":
+            write_lines(run, f'{{"resume":{value},"time":1.0}}')
+            expected = [pair for pair in expected if pair[0] <= int(str(value))]
+        else:
+            step = int(str(value)) if kind == "record" else (expected[-1][0] + 1 if expected else 1)
+            write_lines(run, encode({"step": step, "time": 1.0, "metrics": {"n": number}}))
+            expected = [*(pair for pair in expected if pair[0] < step), (step, number)]
+        history.append(((run / "metrics.rank0.jsonl").stat().st_size, list(expected)))
+
+    def pairs(records: list[StepRecord]) -> list[tuple[int, float]]:
+        return [(record.step, record.metrics["n"]) for record in records]
+
+    whole = read_records(run)
+    assert pairs(whole.items) == expected
+    assert pairs(list(stream_records(run))) == expected
+    last = read_summary(run).last
+    assert (pairs([last]) if last else []) == expected[-1:]
+    if not history:
+        return
+    cursor, held = data.draw(st.sampled_from(history))
+    chunk = read_records(run, cursor)
+    assert (pairs(chunk.items) if chunk.restarted else held + pairs(chunk.items)) == expected
+    if chunk.restarted:
+        assert held != expected[: len(held)], "nobody is made to read again what is true"
+    assert chunk.cursor == whole.cursor
+
+
+def test_records_are_streamed_in_bounded_memory(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    writer = write_steps(run, 0)
+    for step in range(1, 3001):
+        writer.append(StepRecord(step, 1.0, {f"metric {n}": 0.5 for n in range(30)}))
+    for record in stream_records(run):  # once, for what Python itself allocates
+        last = record
+    tracemalloc.start()
+    try:
+        for record in stream_records(run):
+            last = record
+        streamed = tracemalloc.get_traced_memory()[1]
+        tracemalloc.reset_peak()
+        read_records(run)
+        read = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    print(f"peak: {streamed / 1e3:.0f} kB streamed, {read / 1e3:.0f} kB read whole")
+    assert last.step == 3000
+    assert streamed < 200_000 < read
+
+
+def test_shards_of_steps_that_were_taken_back_are_set_aside(tmp_path: Path) -> None:
+    writer = write_steps(tmp_path / "run", 1)
+    for step in (1, 9, 10, 11, 1_000_000):
+        writer.rollouts(step, lambda: pl.DataFrame({"reward": [1.0]}))
+    writer.close()
+    shards = tmp_path / "run" / "rollouts"
+    (shards / "notes.txt").write_text("mine")
+    (shards / "step-x.parquet").write_text("mine too")
+    (shards / ".step-000012.parquet.1").write_text("half a shard")
+    writer = go_on(tmp_path / "run", 10)
+    writer.set_aside(10)
+    writer.set_aside(10)
+    assert sorted(path.name for path in shards.glob("step-0*.parquet")) == [
+        f"step-{step:06d}.parquet" for step in (1, 9, 10)
+    ]
+    assert sorted(os.listdir(shards / "abandoned")) == ["step-000011.parquet", "step-1000000.parquet"]
+    assert {"notes.txt", "step-x.parquet"} <= set(os.listdir(shards))
+    assert not list(shards.glob(".*"))
+
+
+def test_a_run_without_rollouts_has_none_to_set_aside(tmp_path: Path) -> None:
+    write_steps(tmp_path / "run", 1)
+    go_on(tmp_path / "run", 0).set_aside(0)
+    assert not (tmp_path / "run" / "rollouts").exists()
+
+
+def test_a_process_that_is_slow_to_die_does_not_end_a_run_that_goes_on(tmp_path: Path) -> None:
+    run = tmp_path / "run"
+    old = write_steps(run, 2)
+    new = go_on(run, 2)
+    old.update_info(correct="late words")
+    old.close()
+    info = read_info(run)
+    assert "ended" not in info
+    assert "correct" not in info
+    assert len(info["resumed"]) == 1
+    new.update_info(correct="accuracy is 1")
+    new.close()
+    assert {"ended", "correct"} <= set(read_info(run))
+
+
+@pytest.mark.parametrize("value", [3, "x", [], [3], [{}], [{"time": "x"}], [{"time": None}], {}, None])
+def test_strange_words_about_resumptions_do_no_harm(tmp_path: Path, value: object) -> None:
+    run = tmp_path / "run"
+    write_steps(run, 2, resumed=value)
+    assert read_summary(run, now=1003.0).state == "live"
 
 
 def test_the_table_of_metrics_describes_every_name_and_makes_none_up() -> None:

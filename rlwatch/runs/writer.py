@@ -5,6 +5,9 @@
     runs/<run>/alerts.jsonl             a line a change of an alert's state
     runs/<run>/rollouts/step-000012.parquet
 
+A training that resumes from a checkpoint goes on in the directory that it began. Both files then get the line
+{"resume":12,"time":1764500099.1}: what they say about steps after the 12th is taken back.
+
 Each line is one `os.write` to a file opened with O_APPEND, so that a reader never sees two lines mixed, and a kill
 loses at most the line in flight. Nothing is locked: it works on network file systems, and any number may read.
 """
@@ -12,9 +15,11 @@ loses at most the line in flight. Nothing is locked: it works on network file sy
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import queue
 import re
+import secrets
 import threading
 import time
 from collections.abc import Callable, Mapping
@@ -30,6 +35,9 @@ if TYPE_CHECKING:
 
 SCHEMA = 1
 """The version of the run directory's layout, in every run.json."""
+
+MARKER = "resume"
+"""The key of a line that takes back what was written about later steps than its value."""
 
 
 def create_run_directory(root: str | os.PathLike[str], name: str) -> Path:
@@ -55,8 +63,10 @@ class RunWriter:
 
     Args:
         path: The run directory; it exists.
-        info: What run.json says at first; see [`update_info`][rlwatch.runs.writer.RunWriter.update_info].
+        info: What run.json says at first; see [`update_info`][rlwatch.runs.writer.RunWriter.update_info]. Where the run
+            goes on, this holds what its run.json said before.
         rank: The rank whose metrics this process writes.
+        back_to: The run goes on from this step, and later ones are taken back; None where it begins.
         on_fault: Called with the exception when a shard of rollouts could not be written, from the writing thread.
     """
 
@@ -66,14 +76,32 @@ class RunWriter:
         info: Mapping[str, Any],
         *,
         rank: int = 0,
+        back_to: int | None = None,
         on_fault: Callable[[Exception], None] | None = None,
     ) -> None:
         self.path = path
-        self._info: dict[str, Any] = {"schema": SCHEMA, "name": path.name, "created": time.time(), **info}
-        self._write_info()
+        made = {"schema": SCHEMA, "name": path.name, "id": secrets.token_hex(8), "created": time.time()}
+        self._info: dict[str, Any] = {**made, **info}
+        if back_to is None:
+            self._write_info()
         self._metrics = _LineFile(path / f"metrics.rank{rank}.jsonl")
         self._alerts = _LineFile(path / "alerts.jsonl")
         self._shards = _ShardThread(path / "rollouts", on_fault)
+        if back_to is not None:
+            marker = encode({MARKER: back_to, "time": time.time()})
+            self._alerts.write(marker)
+            self._metrics.write(marker)
+            self._write_info()  # last: whoever reads that the run was resumed finds the markers
+
+    @property
+    def info(self) -> Mapping[str, Any]:
+        """What run.json says."""
+        return self._info
+
+    @property
+    def id(self) -> str:
+        """What tells this run from every other, also from a later one of the same name."""
+        return str(self._info["id"])
 
     def append(self, record: StepRecord) -> None:
         """Write a step.
@@ -99,10 +127,30 @@ class RunWriter:
         """
         return self._shards.put(step, make_table)
 
+    def set_aside(self, step: int) -> None:
+        """Move the shards of steps after this one to rollouts/abandoned: the steps are done again, or not at all.
+
+        What a process left half-written when it was killed is removed.
+
+        Raises:
+            OSError: They cannot be moved.
+        """
+        shards = self.path / "rollouts"
+        for torn in shards.glob(".step-*.parquet.*"):
+            torn.unlink(missing_ok=True)
+        for shard in [shard for shard in shards.glob("step-*.parquet") if _step_of(shard) > step]:
+            (shards / "abandoned").mkdir(exist_ok=True)
+            os.replace(shard, shards / "abandoned" / shard.name)
+
     def update_info(self, **changes: Any) -> None:
-        """Change keys of run.json and replace the file. Raises as [`append`][rlwatch.runs.writer.RunWriter.append]."""
+        """Change keys of run.json and replace the file. Raises as [`append`][rlwatch.runs.writer.RunWriter.append].
+
+        Where the run has been resumed by another writer since, the file is that one's, and is left alone: a process
+        that is slow to die must not say that the run has ended.
+        """
         self._info.update(changes)
-        self._write_info()
+        if not self._taken_over():
+            self._write_info()
 
     def close(self, **changes: Any) -> None:
         """Wait until every shard is on disk, close the files, and note the end and what else changes in run.json."""
@@ -111,10 +159,23 @@ class RunWriter:
         self._alerts.close()
         self.update_info(**changes, ended=time.time())
 
+    def _taken_over(self) -> bool:
+        try:
+            now = json.loads((self.path / "run.json").read_text(encoding="utf-8"))
+            return bool(now["resumed"] != self._info.get("resumed"))
+        except (OSError, ValueError, KeyError, TypeError):
+            return False
+
     def _write_info(self) -> None:
         temporary = self.path / f".run.json.{os.getpid()}"
         temporary.write_text(encode(self._info) + "\n", encoding="utf-8")
         os.replace(temporary, self.path / "run.json")
+
+
+def _step_of(shard: Path) -> int:
+    """The step in a shard's name; -1 where a file has another name."""
+    digits = shard.stem.removeprefix("step-")
+    return int(digits) if digits.isdecimal() else -1
 
 
 class _LineFile:
@@ -123,11 +184,16 @@ class _LineFile:
     def __init__(self, path: Path) -> None:
         self._path = path
         self._fd: int | None = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+        self._torn = _is_torn(path)
 
     def write(self, line: str) -> None:
         if self._fd is None:
             raise ValueError(f"{self._path} is closed")
-        data = (line + "\n").encode()
+        if os.fstat(self._fd).st_nlink == 0:  # else it would be written to nowhere, without an error
+            raise FileNotFoundError(f"{self._path} was deleted while the run was being written")
+        # A line that a killed process left torn is ended with the next one, which so stands alone.
+        data = (("\n" if self._torn else "") + line + "\n").encode()
+        self._torn = False
         written = os.write(self._fd, data)
         if written != len(data):  # the disk is full: end the torn line, so that the next one stands alone
             with contextlib.suppress(OSError):
@@ -138,6 +204,14 @@ class _LineFile:
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
+
+
+def _is_torn(path: Path) -> bool:
+    """Whether a file ends in the middle of a line."""
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - 1))
+        return file.read(1) not in (b"", b"\n")
 
 
 class _ShardThread:
