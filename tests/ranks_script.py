@@ -1,75 +1,89 @@
 """Trains a tiny policy on however many ranks torchrun started; not a test by itself, see test_ranks.py.
 
-Usage: torchrun --nproc_per_node N ranks_script.py OUT
+Usage: torchrun --nproc_per_node N ranks_script.py OUT sound|faulty|sharded
+
+However many ranks share them, the completions are the same: what a prompt's k-th completion is depends on nothing else.
 """
 
 from __future__ import annotations
 
-import json
-import math
 import sys
 from pathlib import Path
 from typing import Any
 
 import torch
 from datasets import Dataset
+from transformers import Qwen2ForCausalLM
+from transformers.distributed import DistributedConfig
 from transformers.trainer_callback import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from rlwatch import watch
 from rlwatch.capture.trl import TRLListener
 from rlwatch.lab.model import make_config, make_model, make_tokenizer
-from test_capture_exact import Recorder
 from tiny import PROMPTS, brevity, odd_digit, quiet
 
+ROWS, GROUP = 12, 4  # three groups over one, two or three ranks: with two, the second group straddles them
 
-def train(out: Path, name: str) -> None:
+
+def rollout(prompts: list[str], trainer: Any) -> dict[str, Any]:
+    """Completions of 1 to 8 digits, some of which never end, and log-probabilities as a sampler might report them."""
+    end = trainer.processing_class.eos_token_id
+    first = trainer.accelerator.process_index * len(prompts)
+    rows, logprobs = [], []
+    for offset, prompt in enumerate(prompts):
+        number = int(prompt)
+        sibling = (first + offset) % GROUP if number % 3 else 0  # a third of the groups are all alike
+        digits = [str((number + 3 * sibling + k * k) % 10) for k in range(1 + (5 * number + 2 * sibling) % 8)]
+        ids = trainer.processing_class("".join(digits), add_special_tokens=False)["input_ids"]
+        rows.append([*ids, end][:8])
+        logprobs.append([-3.0 - 0.1 * (k % 3) for k in range(len(rows[-1]))])
+    prompt_ids = trainer.processing_class(prompts, add_special_tokens=False)["input_ids"]
+    return {"prompt_ids": prompt_ids, "completion_ids": rows, "logprobs": logprobs}
+
+
+def train(out: Path, how: str) -> None:
     tokenizer = make_tokenizer()
-    recorder = Recorder()
+    ranks, model = torch.distributed.get_world_size(), out / "model"
+    make_model(make_config(tokenizer), seed=0).save_pretrained(model)  # rank 0 does
+    torch.distributed.barrier()
+    policy: Any = str(model)  # the reference is loaded from there too
+    if how == "sharded":  # FSDP2
+        policy = Qwen2ForCausalLM.from_pretrained(model, distributed_config=DistributedConfig(fsdp_size=ranks))
     trainer = GRPOTrainer(
-        model=make_model(make_config(tokenizer), seed=0),
-        reward_funcs=[odd_digit, brevity, recorder.reward],
+        model=policy,
+        reward_funcs=[odd_digit, brevity],
         args=GRPOConfig(
             **quiet(out / "trainer"),
-            max_steps=3,
-            learning_rate=1e-2,
+            optim="sgd",
+            learning_rate=0.5,
+            max_steps=6,
             max_completion_length=8,
-            reward_weights=[1.0, 0.5, 1.0],
-            num_generations=4,  # a group of 4 in batches of 2 a rank: groups straddle ranks
-            per_device_train_batch_size=2,
-            gradient_accumulation_steps=2,
+            reward_weights=[1.0, 0.5],
+            num_generations=GROUP,
+            num_iterations=2,
+            epsilon=0.02,
+            beta=0.1,
+            per_device_train_batch_size=ROWS // ranks,
         ),
         train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
         processing_class=tokenizer,
-        callbacks=[recorder],
+        rollout_func=rollout,
     )
     trainer.remove_callback(PrinterCallback)
-    recorder.listen(trainer)
-    watch(trainer, dir=out / "runs", name=name, correct="odd_digit")
+    watch(trainer, dir=out / "runs", name="run", correct="odd_digit", split_every=2, sample_completions="all")
     trainer.train()
-    steps = [
-        {
-            "applied": step["applied"],
-            "entropies": [e for batch in step["micro_batches"] for e in batch["entropies"]],
-            "loss": math.fsum(batch["loss"] for batch in step["micro_batches"]),
-            "generation": step["generations"][index],
-        }
-        for index, step in enumerate(recorder.steps)
-    ]
-    rank = trainer.accelerator.process_index
-    (out / f"{name}.raw{rank}.json").write_text(json.dumps(steps))
 
 
 def main() -> None:
-    out = Path(sys.argv[1])
-    train(out, "sound")
-    if torch.distributed.get_rank() == 1:  # a fault on one rank must not leave the others waiting
+    torch.distributed.init_process_group("gloo")
+    if sys.argv[2] == "faulty" and torch.distributed.get_rank() == 1:  # must not leave the others waiting
 
         def broken(*_: Any, **__: Any) -> None:
             raise RuntimeError("broken on purpose")
 
         TRLListener._fill = TRLListener._saw_tokens = broken  # type: ignore[method-assign]
-    train(out, "faulty")
+    train(Path(sys.argv[1]), sys.argv[2])
     torch.distributed.destroy_process_group()
 
 

@@ -15,7 +15,7 @@ from transformers import TrainerCallback
 
 from rlwatch import RLWatchCallback, watch
 from rlwatch.runs.reader import read_info, read_records
-from tiny import brevity, odd_digit, quiet
+from tiny import brevity, odd_digit
 
 
 class Recorder(TrainerCallback):
@@ -224,30 +224,6 @@ def test_a_callback_among_the_callbacks_is_enough(make_trainer: Any, tmp_path: P
     assert info["config"]["num_generations"] == 4
     assert info["reward_functions"] == {"odd_digit": 1.0}
     assert "ended" in info
-
-
-def test_a_plain_trainer_is_watched_as_far_as_it_goes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    from datasets import Dataset
-    from trl import SFTConfig, SFTTrainer
-
-    from rlwatch.lab.model import make_config, make_model, make_tokenizer
-
-    tokenizer = make_tokenizer()
-    watcher = RLWatchCallback(tmp_path / "runs")
-    SFTTrainer(
-        model=make_model(make_config(tokenizer), seed=0),
-        args=SFTConfig(**quiet(tmp_path / "out"), max_steps=2, max_length=16),
-        train_dataset=Dataset.from_dict({"text": ["01a1", "02b2", "03c3", "04d4"] * 4}),
-        processing_class=tokenizer,
-        callbacks=[watcher],
-    ).train()
-    assert watcher.run_dir is not None
-    records = read_records(watcher.run_dir).items
-    assert len(records) == 2
-    names = {"loss", "grad/norm", "grad/clip_coef", "grad/applied_norm", "lr", "step_seconds"}
-    assert set(records[0].metrics) == names | {"update/norm", "update/relative"}
-    out = capsys.readouterr().out
-    assert "reward/*, groups/*, length/* will be absent: SFTTrainer has no _calculate_rewards" in out
 
 
 def test_watching_twice_is_refused(make_trainer: Callable[..., Any]) -> None:

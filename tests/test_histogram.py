@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy as np
 import pytest
 import torch
@@ -31,7 +33,7 @@ def counted(values: list[float]) -> torch.Tensor:
 def test_the_stated_error_is_what_it_says() -> None:
     assert pytest.approx(0.0118, abs=1e-4) == RELATIVE_ERROR
     edges = [LOWEST * (HIGHEST / LOWEST) ** (i / (BINS - 1)) for i in range(BINS)]
-    for index, (low, high) in enumerate(zip(edges, edges[1:], strict=False), start=1):
+    for index, (low, high) in enumerate(itertools.pairwise(edges), start=1):
         assert middle(index) / low - 1 <= RELATIVE_ERROR + 1e-12
         assert 1 - middle(index) / high <= RELATIVE_ERROR
 

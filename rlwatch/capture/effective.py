@@ -38,7 +38,7 @@ class EffectiveGradient:
         self._trainer = trainer
         self._config = config
         self._every = every
-        self._sampled = False
+        self.sampled = False
         self._stretch: float | None = None  # ‖Jᵀg‖/‖g‖ as of the last split
         self._split = GradientSplit()
         self._update = UpdateNorm()
@@ -68,8 +68,8 @@ class EffectiveGradient:
 
     def begin_step(self, step: int) -> None:
         """Step numbers begin at 1; the first is always sampled."""
-        self._sampled = self._every > 0 and (step - 1) % self._every == 0
-        if self._sampled:
+        self.sampled = self._every > 0 and (step - 1) % self._every == 0
+        if self.sampled:
             self._parameters = [p for p in self._trainer.model.parameters() if p.requires_grad]
 
     def saw_loss(self, micro: MicroBatch, loss: torch.Tensor) -> None:
@@ -79,7 +79,7 @@ class EffectiveGradient:
         aux = float(getattr(self._trainer, "router_aux_loss_coef", 0.0) or 0.0)
         if not self._checked:
             self.mismatch = max(self.mismatch or 0.0, micro.mismatch(self._config, loss.detach(), aux))
-        if self._sampled and self._splits and self._wanted:
+        if self.sampled and self._splits and self._wanted:
             try:
                 gradients = micro.regulariser_gradients(self._config, aux, self._parameters)
             except RuntimeError as error:  # as under reentrant checkpointing
@@ -89,9 +89,9 @@ class EffectiveGradient:
 
     def before_optimizer(self, window: StepWindow, max_norm: float | None) -> None:
         """The gradients are clipped and the weights have not moved yet."""
-        if self._wanted and self._sampled:
+        if self._wanted and self.sampled:
             self._measure(window, max_norm)
-        if self._sampled and self._updates:
+        if self.sampled and self._updates:
             self._update.before(self._parameters)
 
     def after_optimizer(self, window: StepWindow) -> None:

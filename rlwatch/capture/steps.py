@@ -14,7 +14,7 @@ from rlwatch.capture.generation import FloatArray, Generation, rollout_metrics
 from rlwatch.capture.guard import Guard
 from rlwatch.capture.ranks import gather
 from rlwatch.capture.trainer import regularisers
-from rlwatch.capture.trl import TRLListener
+from rlwatch.capture.trl import ENTROPY, TRLListener
 from rlwatch.capture.window import Totals, empty_vector
 from rlwatch.signals.gradients import gradient_metrics
 
@@ -60,6 +60,7 @@ class TrainerSteps:
         self.listener.on_loss = self._effective.saw_loss
         self._trainer = trainer
         self._guard = guard
+        self._without_entropy: dict[str, str] = {}
         self._absent = self.absent
         self._newest = -1  # the newest generation that a step has trained on
         self._faults_elsewhere: dict[int, float] = {}
@@ -68,7 +69,7 @@ class TrainerSteps:
     @property
     def absent(self) -> dict[str, str]:
         """Metrics that this trainer cannot give, and why."""
-        return {**self.listener.absent, **self._effective.absent}
+        return {**self.listener.absent, **self._effective.absent, **self._without_entropy}
 
     @property
     def told_absent(self) -> dict[str, str]:
@@ -77,8 +78,8 @@ class TrainerSteps:
 
     def begin(self, step: int) -> None:
         """A step begins."""
-        self.listener.begin_step()
         self._effective.begin_step(step)
+        self.listener.begin_step(self._effective.sampled)
 
     def before_optimizer(self, optimizer: Any, max_norm: float | None) -> None:
         """The gradients are clipped; after the optimizer the learning rate's schedule will have moved on."""
@@ -152,6 +153,9 @@ class TrainerSteps:
         if window.learning_rate is not None:
             metrics["lr"] = window.learning_rate
         metrics["step_seconds"] = seconds
+        if self.listener.forward is not None and self._effective.sampled and "entropy/mean" not in metrics:
+            missing = f"{type(self._trainer).__name__}'s model gives neither entropies nor logits beside labels"
+            self._without_entropy = dict.fromkeys(ENTROPY, missing)
         if why is None:
             return metrics, {}
         self.listener.config = None  # nothing of what rests on it will be summed any more

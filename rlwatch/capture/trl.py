@@ -21,6 +21,7 @@ import numpy as np
 import torch
 
 from rlwatch.capture.correctness import Correctness
+from rlwatch.capture.forward import ForwardListener
 from rlwatch.capture.generation import FloatArray, Generation
 from rlwatch.capture.guard import Guard
 from rlwatch.capture.hooks import Hooks
@@ -36,12 +37,16 @@ from rlwatch.signals.tokens import entropy_sums, policy_maxima, policy_sums, wid
 from rlwatch.signals.weights import weight_sums
 
 _ROLLOUTS = ("reward/*", "groups/*", "length/*")
-_TOKENS = ("entropy/*", "surprisal/*", "cov/*", "ratio/*", "clip/*", "signal/*", "weight/*", "kl/*", "sampler/*")
+ENTROPY = ("entropy/mean", "entropy/p10", "entropy/p50", "entropy/p90", "entropy/top20")
+_TOKENS = (
+    "entropy/correct", "entropy/incorrect", "surprisal/*", "cov/*", "ratio/*", "clip/*", "signal/*", "weight/*", "kl/*",
+    "sampler/*",
+)  # fmt: skip
 _NEEDED_FOR = {
     "_calculate_rewards": _ROLLOUTS,
     "_generate_and_score_completions": _ROLLOUTS,
     "_get_per_token_logps_and_entropies": _TOKENS,
-    "compute_loss": _TOKENS,
+    "compute_loss": (*ENTROPY, *_TOKENS),
     "training_step": ("loss",),
     "_get_grad_norm": ("grad/*",),
 }
@@ -97,10 +102,15 @@ class TRLListener:
         for name, functions in hooks.items():
             if name not in missing:
                 self._hooks.add(name, **functions)
+        self.forward: ForwardListener | None = None
+        if "_get_per_token_logps_and_entropies" in missing:
+            self.forward = ForwardListener(trainer.model, guard, self._saw_forward)
 
-    def begin_step(self) -> None:
-        """A new optimizer step begins."""
+    def begin_step(self, sampled: bool) -> None:
+        """A new optimizer step begins; on a sampled one more may be looked at."""
         self.window = StepWindow()
+        if self.forward is not None:
+            self.forward.look_at_logits = sampled
 
     def trained_on(self) -> list[Generation]:
         """The generations whose rows the step that just ended trained on, oldest first."""
@@ -114,6 +124,8 @@ class TRLListener:
     def close(self) -> None:
         """Take the hooks off the trainer."""
         self._hooks.remove()
+        if self.forward is not None:
+            self.forward.close()
 
     # What the trainer's methods are given and return, in the order in which a step calls them.
 
@@ -208,6 +220,10 @@ class TRLListener:
         micro, self._micro_batch = self._micro_batch, None
         if micro is not None and micro.logps is not None:
             self._guard.run("measuring a micro-batch", self._measure, micro)
+
+    def _saw_forward(self, entropies: torch.Tensor, mask: torch.Tensor) -> None:
+        self.window.add(entropy_sums(entropies, mask, None))
+        self.window.add_histogram(entropy_histogram(entropies, mask))
 
     def _saw_norm(self, result: Any, *_: Any, **__: Any) -> None:
         self.window.grad_norm = result

@@ -34,6 +34,20 @@ def masked_sum(values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
     return torch.where(mask.bool(), values.detach(), 0).sum(dtype=wide(values.device))
 
 
+def entropy_of_logits(logits: torch.Tensor, chunk: int = 256) -> torch.Tensor:
+    """H = −Σ p·log p of each token's distribution p = softmax(z), in nats: (B, T) from (B, T, V).
+
+    In float32, a few tokens at a time, so that no second tensor of the logits' size is ever there.
+    """
+    tokens = logits.detach().flatten(0, 1)
+    found = torch.empty(len(tokens), dtype=torch.float32, device=logits.device)
+    for start in range(0, len(tokens), chunk):
+        z = torch.log_softmax(tokens[start : start + chunk].float(), dim=-1)
+        p = z.exp()
+        found[start : start + chunk] = -torch.where(p > 0, p * z, 0).sum(-1)  # 0·log 0 = 0
+    return found.view(logits.shape[:2])
+
+
 def entropy_sums(entropies: torch.Tensor, mask: torch.Tensor, correct: torch.Tensor | None) -> Sums:
     """Entropy over all tokens, and over those of correct and of incorrect completions.
 
