@@ -6,10 +6,13 @@ Capture and readers produce them; rules, stores, pages and reports consume them.
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    import polars as pl
 
 Metrics = Mapping[str, "float | None"]
 """Canonical metric name → value.
@@ -24,7 +27,7 @@ class StepRecord:
 
     Args:
         step: Optimizer steps done, this one included; the first is 1.
-        time: Unix seconds at the end of the step.
+        time: Unix seconds at the end of the step; NaN where a log does not say.
         metrics: See [`Metrics`][rlwatch.runs.records.Metrics].
     """
 
@@ -130,3 +133,47 @@ class Alert:
         values["causes"] = tuple(Cause(c["text"], c.get("evidence", {})) for c in data.get("causes", ()))
         values["advice"] = tuple(Advice(a["text"], a["source"]) for a in data.get("advice", ()))
         return cls(**values)
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run that was read: from whatever file, with whatever that file had.
+
+    Args:
+        name: What it is called.
+        path: The file or directory that it was read from.
+        format: Which reader read it, such as `trl-console`.
+        framework: Who wrote it: `trl`, `verl`, ...; None where nobody can tell.
+        records: Its steps, each once and in order.
+        info: What the file says about it; its configuration under `config`.
+        notes: What had to be inferred, passed over or left out, a sentence each.
+        alerts: What was told when it ran, where rlwatch watched it.
+    """
+
+    name: str
+    path: str
+    format: str
+    framework: str | None
+    records: Sequence[StepRecord]
+    info: Mapping[str, Any] = field(default_factory=dict)
+    notes: Sequence[str] = ()
+    alerts: Sequence[Alert] = ()
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics that it has, in the order of their first appearance."""
+        return list(dict.fromkeys(name for record in self.records for name in record.metrics))
+
+    @property
+    def metrics(self) -> pl.DataFrame:
+        """A row a step: `step`, `time` and a column a metric; null where a step has no such value."""
+        import polars as pl
+
+        columns: dict[str, Any] = {
+            "step": pl.Series([record.step for record in self.records], dtype=pl.Int64),
+            "time": pl.Series([record.time for record in self.records], dtype=pl.Float64),
+        }
+        for name in self.names:
+            values = [record.metrics.get(name) for record in self.records]
+            columns[name] = pl.Series(values, dtype=pl.Float64)
+        return pl.DataFrame(columns)

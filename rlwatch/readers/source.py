@@ -1,0 +1,168 @@
+"""A file as the readers see it: its first bytes to tell what it is, and then its bytes, text or lines, decompressed.
+
+Memory is bounded whatever the file claims to be: lines are streamed, what has to be read whole has a limit, and so has
+a single line. `.gz` and `.zst` are told by their first bytes and read as what is in them.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import io
+import sys
+import zlib
+from collections.abc import Iterator
+from functools import cached_property
+from pathlib import Path
+from typing import IO
+
+HEAD = 1 << 16
+WHOLE_LIMIT = 1 << 30
+LINE_LIMIT = 64 << 20
+
+
+class UnreadableError(ValueError):
+    """A file cannot be read: says what is wrong with it in words for a person, without its path."""
+
+
+class Source:
+    """One file, or standard input.
+
+    Args:
+        path: The file; `-` is standard input, which is read once and kept (up to the limit of a whole file).
+
+    Raises:
+        UnreadableError: It is not there, is no file, or may not be read.
+    """
+
+    def __init__(self, path: str | Path) -> None:
+        self.path = Path(path)
+        self.name = "stdin" if str(path) == "-" else self.path.name
+        self._stdin: bytes | None = None
+        if str(path) == "-":
+            self._stdin = _bounded(sys.stdin.buffer, WHOLE_LIMIT)
+            return
+        try:
+            if not self.path.is_file():
+                raise UnreadableError("it is not a file" if self.path.exists() else "there is no such file")
+            with self.path.open("rb"):
+                pass
+        except OSError as error:
+            raise UnreadableError(f"it cannot be opened: {error.strerror}") from None
+
+    @cached_property
+    def head(self) -> bytes:
+        """The first 64 KiB, decompressed: what a reader looks at to tell whether the file is one of its own."""
+        with self.open() as file:
+            return _read(file, HEAD)
+
+    @cached_property
+    def head_text(self) -> str:
+        """The same as text, whatever its encoding."""
+        return self.head.decode(self.encoding, errors="replace")
+
+    @cached_property
+    def encoding(self) -> str:
+        """By its byte order mark; UTF-8 where it has none."""
+        for mark, name in (
+            (codecs.BOM_UTF8, "utf-8-sig"),
+            (codecs.BOM_UTF16_LE, "utf-16"),
+            (codecs.BOM_UTF16_BE, "utf-16"),
+        ):
+            if self.head.startswith(mark):
+                return name
+        return "utf-8"
+
+    @property
+    def is_binary(self) -> bool:
+        """It is no text: more than a few of its first bytes are control characters. (A log may hold a NUL or two.)"""
+        if self.encoding == "utf-16":
+            return False
+        control = sum(byte < 9 or 13 < byte < 27 or 27 < byte < 32 for byte in self.head)
+        return control > max(8, len(self.head) // 100)
+
+    def open(self) -> IO[bytes]:
+        """The decompressed bytes, from the start.
+
+        Raises:
+            UnreadableError: The file cannot be opened.
+        """
+        try:
+            raw: IO[bytes] = io.BytesIO(self._stdin) if self._stdin is not None else self.path.open("rb")
+        except OSError as error:
+            raise UnreadableError(f"it cannot be opened: {error.strerror}") from None
+        magic = raw.read(4)
+        raw.seek(0)
+        if magic[:2] == b"\x1f\x8b":
+            return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
+        if magic == b"\x28\xb5\x2f\xfd":
+            return _zstd(raw)
+        return raw
+
+    def whole(self, limit: int = WHOLE_LIMIT) -> bytes:
+        """Everything, for formats that cannot be read piece by piece.
+
+        Raises:
+            UnreadableError: It is larger than the limit, or its compression is broken.
+        """
+        with self.open() as file:
+            return _bounded(file, limit)
+
+    def text(self, limit: int = WHOLE_LIMIT) -> str:
+        """Everything as text; bytes that are none become U+FFFD."""
+        return self.whole(limit).decode(self.encoding, errors="replace")
+
+    def lines(self) -> Iterator[str]:
+        """One line after the other, without its end. A carriage return ends a line too: progress bars write them.
+
+        Raises:
+            UnreadableError: A line is longer than 64 MiB, or the file's compression is broken.
+        """
+        decoder = codecs.getincrementaldecoder(self.encoding)(errors="replace")
+        rest = ""
+        with self.open() as file:
+            while True:
+                block = _read(file, 1 << 20)
+                text = rest + decoder.decode(block, final=not block)
+                if not block:
+                    yield from _split(text)
+                    return
+                cut = max(text.rfind("\n"), text.rfind("\r", 0, -1)) + 1
+                yield from _split(text[:cut])
+                rest = text[cut:]
+                if len(rest) > LINE_LIMIT:
+                    raise UnreadableError(f"it has a line of more than {LINE_LIMIT >> 20} MiB")
+
+
+def _split(text: str) -> list[str]:
+    """At \\n, \\r\\n and \\r, and nowhere else: a form feed or a U+2028 is a part of a line."""
+    if not text:
+        return []
+    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    return lines if lines[-1] else lines[:-1]
+
+
+def _read(file: IO[bytes], size: int) -> bytes:
+    try:
+        return file.read(size)
+    except (OSError, EOFError, zlib.error) as error:
+        raise UnreadableError(f"it cannot be read: {error}") from None
+
+
+def _bounded(file: IO[bytes], limit: int) -> bytes:
+    parts, size = [], 0
+    while block := _read(file, 1 << 20):
+        parts.append(block)
+        size += len(block)
+        if size > limit:
+            raise UnreadableError(f"it is larger than {limit >> 20} MiB, which is more than is read at once")
+    return b"".join(parts)
+
+
+def _zstd(raw: IO[bytes]) -> IO[bytes]:
+    try:
+        import zstandard
+    except ImportError:
+        raise UnreadableError("it is compressed with zstd, which needs: pip install zstandard") from None
+    reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
+    return io.BufferedReader(reader)  # type: ignore[arg-type, unused-ignore]
