@@ -13,14 +13,19 @@ from rlwatch._version import __version__
 
 if TYPE_CHECKING:
     from rlwatch.capture.callback import RLWatchCallback, watch
+    from rlwatch.capture.monitor import Monitor
 
-__all__ = ["RLWatchCallback", "__version__", "watch"]
+__all__ = ["Monitor", "RLWatchCallback", "__version__", "watch"]
 
 _NEEDS_TRL = {"RLWatchCallback", "watch"}
 
 
 def __getattr__(name: str) -> Any:
     """What needs torch and transformers is imported when it is asked for: the rest of rlwatch needs neither."""
+    if name == "Monitor":
+        from rlwatch.capture.monitor import Monitor
+
+        return Monitor
     if name not in _NEEDS_TRL:
         raise AttributeError(f"module 'rlwatch' has no attribute {name!r}")
     try:

@@ -6,6 +6,7 @@ import logging
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -174,6 +175,21 @@ def test_on_a_full_disk_the_training_goes_on_and_the_fault_is_told_once(
     assert watcher.run_dir is not None
     [fault] = read_info(watcher.run_dir)["faults"]
     assert (fault["where"], fault["count"]) == ("writing a step", 4)
+
+
+def test_a_fault_while_the_last_rollouts_are_written_is_in_the_run_too(
+    make_trainer: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def slow_and_broken(*_: Any) -> None:
+        time.sleep(1)  # so that it fails after the last step
+        raise OSError("no more")
+
+    monkeypatch.setattr(session_module, "rollout_table", slow_and_broken)
+    watcher = RLWatchCallback(tmp_path / "runs")
+    make_trainer(callbacks=[watcher], max_steps=1).train()
+    assert watcher.run_dir is not None
+    [fault] = read_info(watcher.run_dir)["faults"]
+    assert (fault["where"], fault["error"]) == ("writing rollouts", "OSError: no more")
 
 
 def test_a_run_directory_deleted_in_between_is_told_once(

@@ -94,9 +94,10 @@ class Session:
     def close(self) -> None:
         """The run is over, or the process is."""
         atexit.unregister(self.close)
-        writer, self.writer = self.writer, None
-        if writer is not None:
+        if self.writer is not None:
+            self.guard.run("writing the last rollouts", self.writer.finish_rollouts)  # what fails there is noted too
             faults = {"faults": self._faults()} if self.guard.faults else {}
+            writer, self.writer = self.writer, None
             self.guard.run("closing the run directory", writer.close, **faults)
 
     def _open(self, root: str | os.PathLike[str], name: str, info: Mapping[str, Any]) -> RunWriter:

@@ -152,6 +152,10 @@ class RunWriter:
         if not self._taken_over():
             self._write_info()
 
+    def finish_rollouts(self) -> None:
+        """Wait until every shard is on disk."""
+        self._shards.close()
+
     def close(self, **changes: Any) -> None:
         """Wait until every shard is on disk, close the files, and note the end and what else changes in run.json."""
         self._shards.close()

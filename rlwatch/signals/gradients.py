@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from typing import Any
 
 
@@ -47,3 +49,23 @@ def gradient_metrics(norm: Any, max_norm: float | None, *, clipped_here: bool, p
             metrics["grad/regulariser_norm"] = 0.0
             metrics["grad/effective_norm"] = coefficient * value
     return metrics
+
+
+def gradient_norm(gradients: Sequence[Any]) -> float:
+    """‖g‖₂ = √(Σ g²) over all of them, summed in float64 where the device has it; 0 of none.
+
+    Args:
+        gradients: torch tensors, of any shapes, dtypes and devices; of a sharded one, all its shards count.
+    """
+    import torch
+
+    norms = []
+    for gradient in gradients:
+        kind = torch.float32 if gradient.device.type == "mps" else torch.float64
+        values = gradient.detach().coalesce().values() if gradient.is_sparse else gradient.detach()
+        norm = torch.linalg.vector_norm(values, dtype=kind)
+        norms.append(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
+    if not norms:
+        return 0.0
+    squares = torch.stack([norm.to(norms[0].device, norms[0].dtype) for norm in norms]) ** 2
+    return math.sqrt(squares.sum().item())
