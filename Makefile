@@ -11,7 +11,7 @@ demo: $(READY)  ## the failure room, watched: two short trainings with the live 
 	$(BIN)/rlwatch lab failure-room --dashboard $(ARGS)
 
 test: $(READY)  ## everything that CI needs
-	$(BIN)/python -m pytest $(ARGS)
+	$(BIN)/python -m pytest -n 2 $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

@@ -1,6 +1,6 @@
 """Trains a tiny policy on however many ranks torchrun started; not a test by itself, see test_ranks.py.
 
-Usage: torchrun --nproc_per_node N ranks_script.py OUT sound|faulty|sharded
+Usage: torchrun --nproc_per_node N ranks_script.py OUT sound|faulty|sharded|deepspeed
 
 However many ranks share them, the completions are the same: what a prompt's k-th completion is depends on nothing else.
 """
@@ -24,6 +24,14 @@ from rlwatch.lab.model import make_config, make_model, make_tokenizer
 from tiny import PROMPTS, brevity, odd_digit, quiet
 
 ROWS, GROUP = 12, 4  # three groups over one, two or three ranks: with two, the second group straddles them
+
+DEEPSPEED = {
+    "zero_optimization": {"stage": 2},
+    "zero_allow_untested_optimizer": True,
+    "train_micro_batch_size_per_gpu": "auto",
+    "gradient_accumulation_steps": "auto",
+    "gradient_clipping": "auto",
+}
 
 
 def rollout(prompts: list[str], trainer: Any) -> dict[str, Any]:
@@ -65,6 +73,7 @@ def train(out: Path, how: str) -> None:
             epsilon=0.02,
             beta=0.1,
             per_device_train_batch_size=ROWS // ranks,
+            deepspeed=DEEPSPEED if how == "deepspeed" else None,
         ),
         train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
         processing_class=tokenizer,
@@ -76,7 +85,12 @@ def train(out: Path, how: str) -> None:
 
 
 def main() -> None:
-    torch.distributed.init_process_group("gloo")
+    if sys.argv[2] != "deepspeed":  # which wants to do it itself
+        torch.distributed.init_process_group("gloo")
+    else:
+        import deepspeed
+
+        deepspeed.init_distributed("gloo")
     if sys.argv[2] == "faulty" and torch.distributed.get_rank() == 1:  # must not leave the others waiting
 
         def broken(*_: Any, **__: Any) -> None:

@@ -86,6 +86,7 @@ PARTS = [
     (TRLListener, "begin_step"),
     (Rows, "begin"),
     (Rows, "generations"),
+    (Rows, "learn"),
     (Rows, "facts"),
     (Rows, "saw"),
     (Rows, "gathered"),

@@ -37,16 +37,18 @@ def weighted(make_trainer: Any, truth: Truth, **settings: Any) -> Any:
     return make_trainer(reward_funcs=(odd_digit, brevity, truth.reward), callbacks=[truth], **settings)
 
 
-def test_rloo(tmp_path: Path) -> None:
+@pytest.mark.parametrize("beta", [0.0, 0.1])
+def test_rloo(beta: float, tmp_path: Path) -> None:
     from datasets import Dataset
     from trl import RLOOConfig, RLOOTrainer
 
     from rlwatch.lab.model import make_config, make_model, make_tokenizer
 
     tokenizer = make_tokenizer()
+    make_model(make_config(tokenizer), seed=0).save_pretrained(tmp_path / "model")
     truth = Truth()
     trainer = RLOOTrainer(
-        model=make_model(make_config(tokenizer), seed=0),
+        model=str(tmp_path / "model"),
         reward_funcs=[odd_digit, brevity, truth.reward],
         args=RLOOConfig(
             **quiet(tmp_path / "out"),
@@ -58,14 +60,16 @@ def test_rloo(tmp_path: Path) -> None:
             gradient_accumulation_steps=2,
             max_completion_length=8,
             reward_weights=[1.0, 0.5, 1.0],
-            beta=0.0,
+            beta=beta,
         ),
         train_dataset=Dataset.from_dict({"prompt": PROMPTS}),
         processing_class=tokenizer,
         callbacks=[truth],
     )
     # Its ratio is of sums over a row, which TRL rounds to float32.
-    check(trainer, truth, run(trainer, truth, tmp_path), FREE, rel=1e-5)
+    run_dir = run(trainer, truth, tmp_path)
+    check(trainer, truth, run_dir, FREE, rel=1e-5)
+    assert ("kl/ref" in read_info(run_dir)["absent"]) == (beta > 0), "the KL is in the reward, and not in the loss"
 
 
 def test_async_rewards(make_trainer: Any, tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from rlwatch.signals.gradients import clip_coefficient
 from rlwatch.signals.groups import GroupCounts, RewardRange, count_groups, total_rewards, zero_variance
 from rlwatch.signals.rollouts import length_metrics, reward_metrics
-from rlwatch.signals.tokens import masked_sum
+from rlwatch.signals.tokens import row_sums
 
 
 def column(*rewards: float) -> np.ndarray:
@@ -142,13 +142,13 @@ def test_a_completion_of_which_nobody_knows_is_neither_correct_nor_incorrect() -
 def test_masked_sums_equal_a_loop(tokens: list[tuple[float, bool]]) -> None:
     values = torch.tensor([[value for value, _ in tokens]], dtype=torch.float32)
     mask = torch.tensor([[int(kept) for _, kept in tokens]])
-    total = masked_sum(values, mask).item()
-    assert total == pytest.approx(math.fsum(value for value, kept in tokens if kept), rel=1e-12, abs=1e-12)
+    found = row_sums({"x": values}, mask)["x"].item()
+    assert found == pytest.approx(math.fsum(value for value, kept in tokens if kept), rel=1e-12, abs=1e-12)
 
 
 def test_what_the_mask_hides_may_be_anything() -> None:
     values = torch.tensor([[1.0, math.nan, math.inf]])
-    assert masked_sum(values, torch.tensor([[1, 0, 0]])).item() == 1.0
+    assert row_sums({"x": values}, torch.tensor([[1, 0, 0]]))["x"].item() == 1.0
 
 
 @given(norm=st.floats(1e-6, 1e6), limit=st.floats(1e-3, 1e3))

@@ -32,7 +32,7 @@ from rlwatch.signals.groups import RewardRange
 from rlwatch.signals.histogram import RELATIVE_ERROR
 from rlwatch.signals.histogram import entropy_histogram as torch_histogram
 from rlwatch.signals.losses import LossConfig, TokenBatch
-from rlwatch.signals.tokens import entropy_sums, policy_maxima, policy_sums
+from rlwatch.signals.tokens import by_correctness, entropy_rows, policy_rows
 
 EPSILON = (0.2, 0.3)
 
@@ -315,10 +315,13 @@ def test_sums_over_tokens_are_the_callbacks() -> None:
         **tensors, mask=torch.tensor(mask), advantages=torch.tensor(advantages), sampling_logps=torch.tensor(sampler)
     )
     config = LossConfig("dapo", *EPSILON)
-    expected = policy_sums(config, theirs) | entropy_sums(torch.tensor(entropies), theirs.mask, torch.tensor(correct))
+    rows, most = policy_rows(config, theirs)
+    rows |= entropy_rows(torch.tensor(entropies), theirs.mask)
+    rows |= by_correctness(rows, torch.tensor(correct))
+    expected = {name: value.sum() for name, value in rows.items()}
     sums, maxima = token_sums(mine)
     assert {n: sums[n] for n in expected} == pytest.approx({n: v.item() for n, v in expected.items()}, rel=1e-9)
-    assert maxima == pytest.approx({n: v.item() for n, v in policy_maxima(config, theirs).items()})
+    assert maxima == pytest.approx({n: v.item() for n, v in most.items()})
     counts = torch_histogram(torch.tensor(entropies), theirs.mask).tolist()
     assert entropy_histogram(entropies, mask).tolist() == counts
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import subprocess
 import sys
@@ -29,7 +30,12 @@ def train(tmp_path_factory: pytest.TempPathFactory) -> Train:
             command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
             result = subprocess.run(
                 [*command, str(here / "ranks_script.py"), str(out), how],
-                env={**os.environ, "PYTHONPATH": str(here), "HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"},
+                env={
+                    **os.environ,
+                    "PYTHONPATH": os.pathsep.join([str(here), *sys.path[1:]]),
+                    "HF_HUB_OFFLINE": "1",
+                    "OMP_NUM_THREADS": "1",
+                },
                 capture_output=True,
                 text=True,
                 timeout=240,
@@ -105,6 +111,20 @@ def test_weights_that_fsdp2_shards_give_the_same_numbers_and_what_they_cannot_gi
     assert "faults" not in info
     assert len(sharded) == 6
     for expected, record in zip(whole, sharded, strict=True):
+        assert record.metrics.keys() == expected.metrics.keys() - hidden - {"grad/effective_estimate"}
+        for name in record.metrics.keys() - {"step_seconds"}:
+            assert record.metrics[name] == pytest.approx(expected.metrics[name], rel=1e-6, abs=1e-9), name
+
+
+@pytest.mark.skipif(importlib.util.find_spec("deepspeed") is None, reason="needs DeepSpeed, which builds on a CPU too")
+def test_under_deepspeed_what_can_be_seen_is_the_same_and_the_rest_is_told(train: Train) -> None:
+    plain, deep = read_records(train(2)).items, read_records(train(2, "deepspeed")).items
+    info = read_info(train(2, "deepspeed"))
+    clipping, policy = {"grad/clip_coef", "grad/applied_norm"}, {"grad/policy_norm", "grad/regulariser_norm"}
+    hidden = clipping | policy | {"grad/effective_norm", "update/norm", "update/relative"}
+    assert hidden <= info["absent"].keys()
+    assert "faults" not in info
+    for expected, record in zip(plain, deep, strict=True):
         assert record.metrics.keys() == expected.metrics.keys() - hidden - {"grad/effective_estimate"}
         for name in record.metrics.keys() - {"step_seconds"}:
             assert record.metrics[name] == pytest.approx(expected.metrics[name], rel=1e-6, abs=1e-9), name

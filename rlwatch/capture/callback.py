@@ -85,18 +85,19 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         self._guard = Guard()
         self._guard.run("starting to watch", self._begin, trainer, args, state)
 
-    def on_step_begin(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
-        """Begin an optimizer step."""
-        if self._steps is not None:
-            self._guard.run("beginning a step", self._steps.begin, state.global_step + 1)
-
-    def on_pre_optimizer_step(
+    def on_step_begin(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, optimizer: Any = None, **_: Any
     ) -> None:
-        """Look at the gradients and the learning rate."""
+        """Begin an optimizer step, and look at its learning rate."""
         if self._steps is not None:
-            before = self._steps.before_optimizer
-            self._guard.run("looking at the gradients", before, optimizer, args.max_grad_norm)
+            self._guard.run("beginning a step", self._steps.begin, state.global_step + 1, optimizer)
+
+    def on_pre_optimizer_step(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any
+    ) -> None:
+        """Look at the gradients."""
+        if self._steps is not None:
+            self._guard.run("looking at the gradients", self._steps.before_optimizer, args.max_grad_norm)
 
     def on_optimizer_step(
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any

@@ -57,6 +57,9 @@ class EffectiveGradient:
             self._give_up(f"the loss also holds {' and '.join(regularisers)}, and split_every=0 never splits it off")
         elif self._splits and not self._wanted:
             self._give_up(f"the loss also holds {' and '.join(regularisers)}, and sharded gradients cannot be split")
+        if "DEEPSPEED" in kind:  # it steps inside backward
+            names = ("grad/clip_coef", "grad/applied_norm", "grad/effective_norm")
+            self.absent |= dict.fromkeys(names, "DeepSpeed clips the gradient where it cannot be seen")
         if hidden and every > 0:
             why = f"{kind.rpartition('.')[2]} keeps the weights where their movement cannot be seen"
             self.absent |= {"update/norm": why, "update/relative": why}
@@ -64,7 +67,7 @@ class EffectiveGradient:
     @property
     def policy_only(self) -> bool:
         """All of the gradient is the policy's, so nothing has to be split."""
-        return not self._splits and "grad/effective_norm" not in self.absent
+        return not self._splits and "grad/policy_norm" not in self.absent
 
     def begin_step(self, step: int) -> None:
         """Step numbers begin at 1; the first is always sampled."""

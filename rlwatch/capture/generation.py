@@ -6,6 +6,7 @@ on a part of a generation, or on one that an earlier step has used, has the metr
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -73,7 +74,7 @@ class Generation:
     @cached_property
     def counts(self) -> GroupCounts:
         """Its groups by kind."""
-        return count_groups(self.per_function, self.weights, self.group_size, self.seen, each=self.each)
+        return count_groups(self.per_function, self.weights, self.group_size, self.seen, each=self.each, dead=self.dead)
 
     @cached_property
     def dead(self) -> BoolArray:
@@ -83,7 +84,7 @@ class Generation:
     @cached_property
     def long(self) -> BoolArray:
         """(completions,), which are longer than the median."""
-        return self.lengths > np.median(self.lengths)
+        return np.asarray(self.lengths > statistics.median(self.lengths.tolist()))
 
 
 def rollout_metrics(generations: Sequence[Generation]) -> dict[str, float]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from rlwatch.capture.trainer import is_rloo
 from rlwatch.signals.losses import LossConfig, TokenBatch, aggregate, kl_terms, policy_terms
 
 _OPTIONAL = (
@@ -19,7 +20,7 @@ def loss_config(trainer: Any) -> LossConfig | None:
     """What the trainer's loss is, or None for a trainer whose loss is not made of rewards."""
     args = trainer.args
     kind = getattr(trainer, "loss_type", None)
-    if kind is None and any(c.__name__ == "RLOOTrainer" for c in type(trainer).__mro__):
+    if kind is None and is_rloo(trainer):
         kind = "rloo"
     if kind is None:
         return None

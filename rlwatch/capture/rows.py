@@ -1,27 +1,55 @@
 """Follows each completion from its generation to the micro-batches that train on it, through TRL's shuffles and splits.
 
-A tensor of tags travels with a generation: TRL shuffles, splits and concatenates whatever tensors it finds there.
+A tensor of tags travels with a generation: TRL shuffles, splits and concatenates whatever tensors it finds there. Tags
+stay in the main memory and what is known of rows stays on the device, so that nothing waits for the device.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import torch
 
 from rlwatch.capture.generation import FloatArray, Generation
-from rlwatch.capture.microbatch import MicroBatch
 from rlwatch.capture.ranks import gather
 from rlwatch.signals.tokens import wide
-from rlwatch.signals.weights import row_weights
 
 TAG = "rlwatch_row"
 """The key of the tensor that travels along."""
 
 _SHIFT = 32  # a tag is (generation's number << 32) | row of this rank
-_SEEN = 3  # entropy, Σ log p, |w|
+_ROW = (1 << _SHIFT) - 1
+
+
+@dataclass
+class _Table:
+    """This rank's rows of one generation.
+
+    Args:
+        seen: (rows, 3), entropy, Σ log p and |w| as they were when a row was first trained on; NaN before.
+        new: The rows that have not been trained on yet.
+        facts: (3, rows), length, whether that is long, and correctness, or None.
+        knows_lengths: They are known of every row.
+        knows_correct: It is known of some.
+    """
+
+    seen: torch.Tensor
+    new: set[int]
+    facts: torch.Tensor | None = None
+    knows_lengths: bool = False
+    knows_correct: bool = False
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What is known of the rows of a micro-batch, (B,) each on the device; None where it is not known."""
+
+    lengths: torch.Tensor | None = field(default=None)
+    long: torch.Tensor | None = field(default=None)
+    correct: torch.Tensor | None = field(default=None)
 
 
 class Rows:
@@ -33,75 +61,91 @@ class Rows:
 
     def __init__(self, accelerator: Any) -> None:
         self._accelerator = accelerator
-        self._seen: dict[int, torch.Tensor] = {}
+        self._tables: dict[int, _Table] = {}
         self._count = 0
 
     def begin(self, rows: int) -> tuple[int, torch.Tensor]:
         """The number of a new generation, and the tags of this rank's rows of it."""
         number, self._count = self._count, self._count + 1
-        empty = torch.full((rows, _SEEN), torch.nan, dtype=torch.float32, device=self._accelerator.device)
-        self._seen[number] = empty
+        empty = torch.full((rows, 3), torch.nan, dtype=torch.float32, device=self._accelerator.device)
+        self._tables[number] = _Table(empty, set(range(rows)))
         return number, torch.arange(rows) + (number << _SHIFT)
+
+    def learn(self, generation: Generation) -> None:
+        """Length and correctness of this rank's rows."""
+        table = self._tables[generation.number]
+        count = len(table.seen)
+        first = self._accelerator.process_index * count
+        correct = generation.correct if generation.correct is not None else np.full(len(generation.rewards), np.nan)
+        facts = np.stack([generation.lengths, generation.long, correct])[:, first : first + count]
+        table.facts = torch.from_numpy(facts).to(table.seen.device, wide(table.seen.device))
+        table.knows_lengths = not np.isnan(facts[0]).any()
+        table.knows_correct = not np.isnan(facts[2]).all()
 
     def generations(self, tags: torch.Tensor | None) -> set[int]:
         """The generations that rows belong to. Nothing is known of those that began before this training did."""
         if tags is None:  # a subclass that drops keys it does not know: the newest is the likeliest
-            return set(list(self._seen)[-1:])
-        return self._seen.keys() & set(_split(tags)[0].tolist())
+            return set(list(self._tables)[-1:])
+        return self._tables.keys() & set((tags >> _SHIFT).tolist())
 
-    def facts(
-        self, tags: torch.Tensor | None, generations: Mapping[int, Generation], device: torch.device
-    ) -> tuple[torch.Tensor | None, torch.Tensor | None, torch.Tensor | None]:
-        """Length of each row, whether that is long, and whether it is correct, each (rows,); None if unknown."""
-        if tags is None:
-            return None, None, None
-        numbers, rows = (part.cpu().numpy() for part in _split(tags))
-        found = np.full((3, len(rows)), np.nan)
-        for number in np.unique(numbers):
-            generation = generations.get(int(number))
-            if generation is None:
+    def facts(self, tags: torch.Tensor | None) -> Facts:
+        """What is known of a micro-batch's rows."""
+        parts = self._parts(tags)
+        if not parts or not any(table is not None and table.facts is not None for table, _, _ in parts):
+            return Facts()
+        if len(parts) == 1:
+            [(table, _, rows)] = parts
+            columns = table.facts[:, rows]  # type: ignore[union-attr, index]
+        else:
+            device = self._accelerator.device
+            columns = torch.full((3, sum(len(rows) for _, _, rows in parts)), torch.nan, dtype=wide(device)).to(device)
+            for table, places, rows in parts:
+                if table is not None and table.facts is not None:
+                    columns[:, places] = table.facts[:, rows]
+        known = all(table is not None and table.knows_lengths for table, _, _ in parts)
+        correct = any(table is not None and table.knows_correct for table, _, _ in parts)
+        return Facts(columns[0] if known else None, columns[1] if known else None, columns[2] if correct else None)
+
+    def saw(self, tags: torch.Tensor, sums: Mapping[str, torch.Tensor]) -> None:
+        """Keep entropy, Σ log p and |w| of the rows that no micro-batch has held before, from their sums."""
+        seen: torch.Tensor | None = None
+        for table, places, rows in self._parts(tags):
+            if table is None:
                 continue
-            mine = numbers == number
-            own = rows[mine] + self._accelerator.process_index * len(self._seen[int(number)])
-            found[0, mine], found[1, mine] = generation.lengths[own], generation.long[own]
-            if generation.correct is not None:
-                found[2, mine] = generation.correct[own]
-        columns = torch.from_numpy(found).to(device, wide(device))
-        sizes = (None, None) if np.isnan(found[0]).any() else (columns[0], columns[1])
-        return *sizes, None if np.isnan(found[2]).all() else columns[2]
-
-    def saw(self, tags: torch.Tensor, micro: MicroBatch, gradient: torch.Tensor | None) -> None:
-        """Keep entropy, Σ log p and |w| of the rows, for the table of rollouts: as they were when first trained on."""
-        mask, logps, entropies = micro.mask.bool(), micro.logps, micro.entropies
-        assert logps is not None
-        seen = torch.full((len(tags), _SEEN), torch.nan, dtype=torch.float32, device=mask.device)
-        if entropies is not None:
-            seen[:, 0] = torch.where(mask, entropies.detach(), 0).sum(1) / mask.sum(1)
-        seen[:, 1] = torch.where(mask, logps.detach(), 0).sum(1)
-        if gradient is not None:
-            seen[:, 2] = row_weights(gradient, mask).float()
-        numbers, rows = _split(tags)
-        for number in self.generations(tags):
-            table, mine = self._seen[number], numbers == number
-            place = rows[mine].to(table.device)
-            table[place] = torch.where(torch.isnan(table[place]), seen[mine.to(seen.device)], table[place])
+            fresh = [i for i, row in enumerate(rows) if row in table.new]
+            table.new.difference_update(rows)
+            if not fresh:
+                continue
+            if seen is None:
+                nothing = torch.full_like(sums["logp"], torch.nan)
+                entropy = sums["entropy"] / sums["tokens"] if "entropy" in sums else nothing
+                seen = torch.stack([entropy, sums["logp"], sums.get("weight", nothing)], dim=1).float()
+            table.seen[[rows[i] for i in fresh]] = seen[[places[i] for i in fresh]]
 
     def gathered(self, numbers: list[int]) -> FloatArray:
         """What was kept of every completion of these generations, of all ranks: (completions, 3).
 
         Every rank has to call it with the same numbers.
         """
-        tables = [gather(self._accelerator, self._seen[number]) for number in numbers]
+        tables = [gather(self._accelerator, self._tables[number].seen) for number in numbers]
         return torch.cat(tables).cpu().numpy().astype(np.float64)
 
     def forget_before(self, number: int) -> list[int]:
         """Drop generations older than this one, and say which: no step will train on them again."""
-        old = [n for n in self._seen if n < number]
+        old = [n for n in self._tables if n < number]
         for n in old:
-            del self._seen[n]
+            del self._tables[n]
         return old
 
-
-def _split(tags: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """The number of each tag's generation, and its row on this rank."""
-    return tags >> _SHIFT, tags & ((1 << _SHIFT) - 1)
+    def _parts(self, tags: torch.Tensor | None) -> list[tuple[_Table | None, list[int], list[int]]]:
+        """For each generation in a micro-batch: its table, the places of its rows in the batch, and the rows."""
+        if tags is None:
+            return []
+        parts: dict[int, tuple[_Table | None, list[int], list[int]]] = {}
+        for place, tag in enumerate(tags.tolist()):
+            number = tag >> _SHIFT
+            if number not in parts:
+                parts[number] = (self._tables.get(number), [], [])
+            parts[number][1].append(place)
+            parts[number][2].append(tag & _ROW)
+        return list(parts.values())

@@ -76,14 +76,15 @@ class TrainerSteps:
         """The same, with what has turned out since the start."""
         return dict(self._absent)
 
-    def begin(self, step: int) -> None:
-        """A step begins."""
+    def begin(self, step: int, optimizer: Any) -> None:
+        """A step begins; after it the learning rate's schedule will have moved on."""
         self._effective.begin_step(step)
         self.listener.begin_step(self._effective.sampled)
+        if optimizer is not None:
+            self.listener.window.learning_rate = float(optimizer.param_groups[0]["lr"])
 
-    def before_optimizer(self, optimizer: Any, max_norm: float | None) -> None:
-        """The gradients are clipped; after the optimizer the learning rate's schedule will have moved on."""
-        self.listener.window.learning_rate = float(optimizer.param_groups[0]["lr"])
+    def before_optimizer(self, max_norm: float | None) -> None:
+        """The gradients are clipped."""
         self._effective.before_optimizer(self.listener.window, max_norm)
 
     def after_optimizer(self) -> None:

@@ -98,6 +98,11 @@ def reward_weights(trainer: Any) -> list[float]:
     return [] if weights is None else [float(weight) for weight in weights]
 
 
+def is_rloo(trainer: Any) -> bool:
+    """It is TRL's RLOOTrainer, or one made of it; that has no `loss_type`."""
+    return any(owner.__name__ == "RLOOTrainer" for owner in type(trainer).__mro__)
+
+
 def regularisers(trainer: Any) -> list[str]:
     """What the loss holds beside the policy term, in words.
 
@@ -106,7 +111,7 @@ def regularisers(trainer: Any) -> list[str]:
     found = []
     if not hasattr(trainer, "_calculate_rewards"):
         found.append("terms that are not made of rewards")
-    if getattr(trainer, "beta", 0.0):
+    if getattr(trainer, "beta", 0.0) and not is_rloo(trainer):  # which takes its KL off the reward
         found.append(f"a KL term (beta={trainer.beta:g})")
     if getattr(trainer, "_entropy_bonus_enabled", False):
         found.append("an entropy bonus")

@@ -29,12 +29,12 @@ from rlwatch.capture.microbatch import MicroBatch, loss_config
 from rlwatch.capture.ranks import gather
 from rlwatch.capture.rows import TAG, Rows
 from rlwatch.capture.text import as_text, fingerprint
-from rlwatch.capture.trainer import function_names, missing_methods, reward_weights
+from rlwatch.capture.trainer import function_names, is_rloo, missing_methods, reward_weights
 from rlwatch.capture.window import StepWindow
 from rlwatch.signals.groups import RewardRange, total_rewards
 from rlwatch.signals.histogram import entropy_histogram
-from rlwatch.signals.tokens import entropy_sums, policy_maxima, policy_sums, wide
-from rlwatch.signals.weights import weight_sums
+from rlwatch.signals.tokens import by_correctness, entropy_rows, policy_rows, wide
+from rlwatch.signals.weights import weight_rows
 
 _ROLLOUTS = ("reward/*", "groups/*", "length/*")
 ENTROPY = ("entropy/mean", "entropy/p10", "entropy/p50", "entropy/p90", "entropy/top20")
@@ -58,7 +58,8 @@ class _Draft:
 
     completion_ids: list[Any] | None = None
     tool_mask: list[Any] | None = None
-    per_function: Any = None
+    per_function: FloatArray | None = None
+    rewards: FloatArray | None = None
     context: dict[str, Any] = field(default_factory=dict)
 
 
@@ -99,6 +100,8 @@ class TRLListener:
         missing = missing_methods(trainer, list(hooks))
         kind = type(trainer).__name__
         self.absent = {m: f"{kind} has no {name}" for name in missing for m in _NEEDED_FOR.get(name, ())}
+        if getattr(trainer, "beta", 0.0) and is_rloo(trainer):
+            self.absent["kl/ref"] = f"{kind} takes its KL off the reward, and shows none"
         for name, functions in hooks.items():
             if name not in missing:
                 self._hooks.add(name, **functions)
@@ -141,7 +144,8 @@ class TRLListener:
     ) -> None:
         if self._draft is None:
             return
-        self._draft.per_function = result
+        self._draft.per_function = _array(result)
+        self._draft.rewards = total_rewards(self._draft.per_function, np.array(reward_weights(self._trainer)))
         self._draft.completion_ids = completion_ids
         columns = {key: [row.get(key) for row in inputs] for key in inputs[0]}
         self._draft.context = {
@@ -168,16 +172,16 @@ class TRLListener:
 
     def _make_generation(self, number: int, draft: _Draft, columns: torch.Tensor, prints: torch.Tensor) -> None:
         trainer = self._trainer
-        per_function = _array(draft.per_function)
-        weights = np.array(reward_weights(trainer), dtype=np.float64)
-        rewards = total_rewards(per_function, weights)
+        per_function, rewards = draft.per_function, draft.rewards
+        assert per_function is not None
+        assert rewards is not None
         self.seen = self.seen.including(rewards)
         lengths, truncated, correct, advantages = _array(columns).T
-        self.generations[number] = Generation(
+        generation = Generation(
             number=number,
             group_size=trainer.num_generations,
             functions=tuple(function_names(trainer)),
-            weights=weights,
+            weights=np.array(reward_weights(trainer)),
             per_function=per_function,
             rewards=rewards,
             lengths=lengths,
@@ -190,6 +194,8 @@ class TRLListener:
             each=getattr(trainer, "multi_objective_aggregation", None) == "normalize_then_sum",
             texts=self._guard.run("keeping completions", self._texts, len(rewards)) or {},
         )
+        self.generations[number] = generation
+        self.rows.learn(generation)
 
     def _begin_loss(self, model: Any, inputs: Any, *_: Any, **__: Any) -> None:
         self._micro_batch = None
@@ -216,13 +222,13 @@ class TRLListener:
             self.on_loss(self._micro_batch, result)
 
     def _end_micro_batch(self, result: torch.Tensor, *_: Any, **__: Any) -> None:
-        self.window.add({"loss": result.detach().to(wide(result.device))})
+        self.window.add({"loss": result.detach().to(wide(result.device))[None]})
         micro, self._micro_batch = self._micro_batch, None
         if micro is not None and micro.logps is not None:
             self._guard.run("measuring a micro-batch", self._measure, micro)
 
     def _saw_forward(self, entropies: torch.Tensor, mask: torch.Tensor) -> None:
-        self.window.add(entropy_sums(entropies, mask, None))
+        self.window.add(entropy_rows(entropies, mask))
         self.window.add_histogram(entropy_histogram(entropies, mask))
 
     def _saw_norm(self, result: Any, *_: Any, **__: Any) -> None:
@@ -233,20 +239,24 @@ class TRLListener:
     @torch.no_grad()
     def _measure(self, micro: MicroBatch) -> None:
         tags, mask = micro.inputs.get(TAG), micro.mask
-        lengths, long, correct = self.rows.facts(tags, self.generations, mask.device)
+        facts = self.rows.facts(tags)
+        rows: dict[str, torch.Tensor] = {}
         if micro.entropies is not None:
-            entropies = micro.entropies.detach()
-            self.window.add(entropy_sums(entropies, mask, correct))
-            self.window.add_histogram(entropy_histogram(entropies, mask))
-        if self.config is None:
-            return
-        batch = micro.tokens()
-        self.window.add(policy_sums(self.config, batch), policy_maxima(self.config, batch))
-        gradient = micro.policy_gradient(self.config)
-        if gradient is not None:
-            self.window.add(weight_sums(gradient, mask, batch.advantages, lengths, long, correct))
-        if tags is not None:
-            self.rows.saw(tags, micro, gradient)
+            rows |= entropy_rows(micro.entropies, mask)
+            self.window.add_histogram(entropy_histogram(micro.entropies, mask))
+            if facts.correct is not None:
+                rows |= by_correctness(rows, facts.correct)
+        if self.config is not None:
+            batch, gradient = micro.tokens(), micro.policy_gradient(self.config)
+            policy, maxima = policy_rows(self.config, batch, gradient)
+            rows |= policy
+            self.window.add_maxima(maxima)
+            if gradient is not None:
+                rows |= weight_rows(policy, batch.advantages, facts.lengths, facts.long, facts.correct)
+            if tags is not None:
+                self.rows.saw(tags, rows)
+        if rows:
+            self.window.add(rows)
 
     def _fill(self, columns: torch.Tensor, prints: torch.Tensor, draft: _Draft, result: dict[str, Any]) -> None:
         """What this rank knows of its rows; NaN stays where it is not known.
@@ -269,10 +279,10 @@ class TRLListener:
             columns[:, 2] = torch.from_numpy(correct)
 
     def _judge(self, draft: _Draft, rows: int) -> FloatArray | None:
-        per_function = _array(draft.per_function)
-        rewards = total_rewards(per_function, np.array(reward_weights(self._trainer), dtype=np.float64))
+        assert draft.per_function is not None
+        assert draft.rewards is not None
         first = self._trainer.accelerator.process_index * rows
-        return self._correctness.judge(per_function, rewards, slice(first, first + rows), draft.context)
+        return self._correctness.judge(draft.per_function, draft.rewards, slice(first, first + rows), draft.context)
 
     def _texts(self, count: int) -> dict[int, tuple[str, str]]:
         """Prompt and completion of the first groups, from what TRL has gathered for its own log."""

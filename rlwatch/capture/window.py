@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,8 +18,7 @@ from rlwatch.signals.weights import weight_metrics
 NAMES = (*tokens.SUMS, *weights.SUMS, "loss")
 """Everything that is summed, in the order of the vector that goes over the ranks."""
 
-Gather = Callable[[torch.Tensor], torch.Tensor]
-"""All ranks' copies of a vector, one after the other."""
+_PLACES = {name: place for place, name in enumerate(NAMES)}
 
 
 class StepWindow:
@@ -31,19 +30,20 @@ class StepWindow:
         self.grad_norm: Any = None
         self.generations: set[int] = set()
         self.extra: dict[str, float] = {}
-        self._sums: Sums = {}
+        self._sums: dict[tuple[str, ...], tuple[torch.Tensor, int]] = {}  # by names, over how many micro-batches
         self._maxima: Sums = {}
-        self._counts: dict[str, int] = {}
         self._histogram: torch.Tensor | None = None
         self._histograms = 0
 
-    def add(self, sums: Sums, maxima: Sums | None = None) -> None:
-        """Count in a micro-batch's sums and maxima."""
-        for name, value in sums.items():
-            known = self._sums.get(name)
-            self._sums[name] = value if known is None else known + value
-            self._counts[name] = self._counts.get(name, 0) + 1
-        for name, value in (maxima or {}).items():
+    def add(self, rows: Mapping[str, torch.Tensor]) -> None:
+        """Count in what adds up of a micro-batch's rows, (B,) each, or of all of them, (1,)."""
+        names, sums = tuple(rows), torch.stack(list(rows.values())).sum(-1)
+        known = self._sums.get(names)
+        self._sums[names] = (sums, 1) if known is None else (known[0] + sums, known[1] + 1)
+
+    def add_maxima(self, maxima: Sums) -> None:
+        """Count in a micro-batch's maxima."""
+        for name, value in maxima.items():
             known = self._maxima.get(name)
             self._maxima[name] = value if known is None else torch.maximum(known, value)
 
@@ -55,13 +55,18 @@ class StepWindow:
     def vector(self, device: torch.device) -> torch.Tensor:
         """Everything as one vector on the device: sums, in how many micro-batches each was, maxima, the histogram."""
         kind = wide(device)
-        zero = torch.zeros((), dtype=kind, device=device)
-        lowest = torch.full((), -torch.inf, dtype=kind, device=device)
-        sums = [self._sums.get(name, zero).to(device, kind) for name in NAMES]
-        maxima = [self._maxima.get(name, lowest).to(device, kind) for name in tokens.MAXIMA]
-        counts = torch.tensor([self._counts.get(name, 0) for name in NAMES] + [self._histograms], dtype=kind)
+        sums, counts = torch.zeros(len(NAMES), dtype=kind, device=device), [0] * (len(NAMES) + 1)
+        for names, (values, count) in self._sums.items():
+            places = [_PLACES[name] for name in names]
+            sums[places] += values.to(device, kind)
+            for place in places:
+                counts[place] += count
+        counts[-1] = self._histograms
+        maxima = torch.full((len(tokens.MAXIMA),), -torch.inf, dtype=kind, device=device)
+        for name, value in self._maxima.items():
+            maxima[tokens.MAXIMA.index(name)] = value
         histogram = self._histogram if self._histogram is not None else torch.zeros(BINS)
-        return torch.cat([torch.stack(sums), torch.stack(maxima), counts.to(device), histogram.to(device, kind)])
+        return torch.cat([sums, maxima, torch.tensor(counts, dtype=kind).to(device), histogram.to(device, kind)])
 
 
 def empty_vector(device: torch.device) -> torch.Tensor:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from rlwatch.signals.histogram import BINS, HIGHEST, LOWEST
+from rlwatch.signals.histogram import BINS, EDGES
 from rlwatch.signals.totals import RARE
 
 FloatArray = NDArray[np.float64]
@@ -148,7 +148,5 @@ def entropy_histogram(entropies: FloatArray, mask: BoolArray) -> FloatArray:
     """
     values = entropies[mask]
     values = values[np.isfinite(values)]
-    width = math.log(HIGHEST / LOWEST) / (BINS - 1)
-    place = np.floor(np.log(values.clip(LOWEST, HIGHEST) / LOWEST) / width).astype(np.int64) + 1
-    place = np.where(values < LOWEST, 0, place.clip(1, BINS - 1))
+    place = np.searchsorted(EDGES, values, side="right")
     return np.bincount(place, minlength=BINS).astype(np.float64)

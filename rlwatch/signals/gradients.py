@@ -40,13 +40,14 @@ def gradient_metrics(norm: Any, max_norm: float | None, *, clipped_here: bool, p
         return {}
     value = float(norm.full_tensor() if hasattr(norm, "full_tensor") else norm)
     metrics = {"grad/norm": value}
+    if policy_only:
+        metrics["grad/policy_norm"] = value
+        metrics["grad/regulariser_norm"] = 0.0
     if clipped_here:
         coefficient = clip_coefficient(value, max_norm)
         metrics["grad/clip_coef"] = coefficient
         metrics["grad/applied_norm"] = coefficient * value
         if policy_only:
-            metrics["grad/policy_norm"] = value
-            metrics["grad/regulariser_norm"] = 0.0
             metrics["grad/effective_norm"] = coefficient * value
     return metrics
 

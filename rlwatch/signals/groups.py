@@ -74,8 +74,10 @@ def total_rewards(per_function: FloatArray, weights: FloatArray) -> FloatArray:
     Returns:
         (completions,), NaN where no function gave a reward.
     """
-    total = np.nansum(per_function * weights, axis=1)
-    total[np.isnan(per_function).all(axis=1)] = np.nan
+    missing, terms = np.isnan(per_function), per_function * weights
+    total = np.where(np.isnan(terms), 0.0, terms).sum(axis=1)
+    if missing.any():
+        total[missing.all(axis=1)] = np.nan
     return np.asarray(total)
 
 
@@ -115,6 +117,7 @@ def count_groups(
     seen: RewardRange,
     *,
     each: bool = False,
+    dead: BoolArray | None = None,
 ) -> GroupCounts:
     """Sort a generation's groups into solved, failed, stuck and those with something to learn from.
 
@@ -125,14 +128,16 @@ def count_groups(
         seen: The run's range of rewards, this generation's included. While it is a single value, a group at that value
             is solved if the value is above zero and failed if not: a run that has only ever earned nothing is not done.
         each: As in [`zero_variance`][rlwatch.signals.groups.zero_variance].
+        dead: What that gives for them, where it has been asked already.
 
     Raises:
         ValueError: The completions do not divide into groups.
     """
     totals = _grouped(total_rewards(per_function, weights)[:, None], group_size)[:, :, 0]
     known = np.sum(~np.isnan(totals), axis=1)
-    dead = zero_variance(per_function, weights, group_size, each=each)
-    level = np.nanmean(totals[dead], axis=1) if dead.any() else np.empty(0)
+    if dead is None:
+        dead = zero_variance(per_function, weights, group_size, each=each)
+    level = _mean(totals[dead])
     tolerance = TIE_TOLERANCE * max(abs(seen.best), abs(seen.worst), 1e-30) if np.isfinite(seen.best) else 0.0
     if seen.best - seen.worst <= tolerance:
         solved = np.full(level.shape, seen.best > 0)
@@ -141,7 +146,7 @@ def count_groups(
         solved = level >= seen.best - tolerance
         failed = level <= seen.worst + tolerance
     several = known >= 2
-    deviations = np.nanstd(totals[several], axis=1, ddof=1) if several.any() else np.empty(0)
+    deviations = _deviation(totals[several])
     return GroupCounts(
         groups=int((known >= 1).sum()),
         solved=int(solved.sum()),
@@ -192,7 +197,21 @@ def unique_share(fingerprints: NDArray[np.int64], group_size: int) -> float:
         fingerprints: (completions,), equal where the completions' tokens are.
         group_size: Completions a group.
     """
-    return float(np.mean([len(np.unique(group)) / group_size for group in fingerprints.reshape(-1, group_size)]))
+    groups = fingerprints.reshape(-1, group_size).tolist()
+    return sum(len(set(group)) for group in groups) / (group_size * len(groups))
+
+
+def _mean(groups: FloatArray) -> FloatArray:
+    """Of each row, NaN passed over; each has a value."""
+    missing = np.isnan(groups)
+    return np.asarray(np.where(missing, 0.0, groups).sum(axis=1) / (~missing).sum(axis=1))
+
+
+def _deviation(groups: FloatArray) -> FloatArray:
+    """Of each row with n−1, NaN passed over; each has two values."""
+    missing = np.isnan(groups)
+    away = np.where(missing, 0.0, groups - _mean(groups)[:, None])
+    return np.asarray(np.sqrt((away**2).sum(axis=1) / ((~missing).sum(axis=1) - 1)))
 
 
 def _grouped(rows: FloatArray, group_size: int) -> FloatArray:

@@ -7,6 +7,7 @@ for what is below. A quantile is given as its bin's geometric middle, so it is o
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
@@ -18,6 +19,9 @@ LOWEST, HIGHEST, BINS = 1e-4, 16.0, 512
 _WIDTH = math.log(HIGHEST / LOWEST) / (BINS - 1)
 RELATIVE_ERROR = math.exp(_WIDTH / 2) - 1
 """1.2 %."""
+
+EDGES = [LOWEST * math.exp(index * _WIDTH) for index in range(BINS - 1)]
+"""Where the second bin and those after it begin; the last has no end."""
 
 
 def entropy_histogram(entropies: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -33,12 +37,17 @@ def entropy_histogram(entropies: torch.Tensor, mask: torch.Tensor) -> torch.Tens
     import torch  # here alone: whoever counts otherwise needs none
 
     values = entropies.detach().float()
-    counted = mask.bool() & torch.isfinite(values)
-    place = ((values.clamp(LOWEST, HIGHEST).log() - math.log(LOWEST)) / _WIDTH).nan_to_num().long() + 1
-    place = torch.where(values < LOWEST, 0, place.clamp(1, BINS - 1))
-    place = torch.where(counted, place, BINS).flatten()
+    place = torch.bucketize(values, _edges_on(values.device), right=True)
+    place = torch.where(mask.bool() & torch.isfinite(values), place, BINS).flatten()
     counts = torch.zeros(BINS + 1, dtype=torch.int64, device=values.device)
     return counts.index_add_(0, place, torch.ones_like(place))[:BINS]
+
+
+@functools.lru_cache
+def _edges_on(device: torch.device) -> torch.Tensor:
+    import torch
+
+    return torch.tensor(EDGES, dtype=torch.float32, device=device)
 
 
 def middle(index: int) -> float:

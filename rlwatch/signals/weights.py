@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 import torch
 
-from rlwatch.signals.tokens import Sums, masked_sum, wide
+from rlwatch.signals.tokens import Sums
 
 SUMS = (
     "active", "weighed_tokens", "gradient_squared", "rows", "abs_advantage", "weight", "weight_squared", "weight_long",
@@ -20,51 +20,41 @@ SUMS = (
 """The names of all sums that this file knows."""
 
 
-def row_weights(gradient: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """|w| of each row: Σ m·|g|. (B,) from (B, T), in float64 where the device has it."""
-    kept = torch.where(mask.bool(), gradient.detach().abs(), 0)
-    return kept.sum(dim=1, dtype=wide(gradient.device))
-
-
-def weight_sums(
-    gradient: torch.Tensor,
-    mask: torch.Tensor,
+def weight_rows(
+    policy: Mapping[str, torch.Tensor],
     advantages: torch.Tensor,
     lengths: torch.Tensor | None,
     long: torch.Tensor | None,
     correct: torch.Tensor | None,
 ) -> Sums:
-    """Sums over a micro-batch that add up.
+    """What adds up of each row of a micro-batch, (B,) each.
 
     Args:
-        gradient: (B, T), g.
-        mask: (B, T), 1 for the tokens that the loss sees.
+        policy: With `weight`: |w| of each row, as [`policy_rows`][rlwatch.signals.tokens.policy_rows] gives it.
         advantages: (B, 1) or (B, T).
         lengths: (B,), tokens that the policy wrote; None where nobody knows.
         long: (B,), 1 where that is more than the median of the row's generation; None with `lengths`.
         correct: (B,), 1, 0 or NaN; None where nobody knows.
     """
-    kind = wide(gradient.device)
-    weights = row_weights(gradient, mask)
-    sums = {
-        "active": ((gradient != 0) & mask.bool()).sum(dtype=kind),
-        "weighed_tokens": mask.sum(dtype=kind),
-        "gradient_squared": masked_sum(gradient.to(kind) ** 2, mask),
-        "rows": torch.full((), float(len(weights)), dtype=kind, device=weights.device),
-        "abs_advantage": advantages.detach().abs().mean(dim=1).sum(dtype=kind),
-        "weight": weights.sum(),
-        "weight_squared": (weights**2).sum(),
+    weight = policy["weight"]
+    kind = weight.dtype
+    rows = {
+        "rows": torch.ones_like(weight),
+        "abs_advantage": advantages.detach().to(kind).abs().mean(dim=1),
+        "weight_squared": weight * weight,
     }
     if lengths is not None and long is not None:
         lengths = lengths.to(kind)
-        sums["weight_long"] = (weights * long).sum()
-        sums["weight_length"] = (weights * lengths).sum()
-        sums["length"] = lengths.sum()
-        sums["length_squared"] = (lengths**2).sum()
+        rows |= {
+            "weight_long": weight * long,
+            "weight_length": weight * lengths,
+            "length": lengths,
+            "length_squared": lengths * lengths,
+        }
     if correct is not None:
-        sums["weight_incorrect"] = masked_sum(weights, correct == 0)
-        sums["weight_known"] = masked_sum(weights, ~torch.isnan(correct))
-    return sums
+        rows["weight_incorrect"] = weight.masked_fill(correct != 0, 0)
+        rows["weight_known"] = weight.masked_fill(torch.isnan(correct), 0)
+    return rows
 
 
 def weight_metrics(sums: Mapping[str, float]) -> dict[str, float]:
