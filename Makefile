@@ -18,8 +18,9 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)
-	$(BIN)/python benchmarks/overhead.py $(ARGS)
+bench: $(READY)  ## what watching costs, and how fast logs are read
+	$(BIN)/python benchmarks/overhead.py
+	$(BIN)/python benchmarks/ingest.py
 
 docs: $(READY)  ## built into site/
 	$(BIN)/python -m mkdocs build --strict

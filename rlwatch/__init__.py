@@ -14,8 +14,10 @@ from rlwatch._version import __version__
 if TYPE_CHECKING:
     from rlwatch.capture.callback import RLWatchCallback, watch
     from rlwatch.capture.monitor import Monitor
+    from rlwatch.report.analysis import analyze
+    from rlwatch.report.analysis import load_run as load
 
-__all__ = ["Monitor", "RLWatchCallback", "__version__", "watch"]
+__all__ = ["Monitor", "RLWatchCallback", "__version__", "analyze", "load", "watch"]
 
 _NEEDS_TRL = {"RLWatchCallback", "watch"}
 
@@ -26,6 +28,10 @@ def __getattr__(name: str) -> Any:
         from rlwatch.capture.monitor import Monitor
 
         return Monitor
+    if name in ("analyze", "load"):
+        from rlwatch.report import analysis
+
+        return analysis.analyze if name == "analyze" else analysis.load_run
     if name not in _NEEDS_TRL:
         raise AttributeError(f"module 'rlwatch' has no attribute {name!r}")
     try:

@@ -10,12 +10,15 @@ import sys
 import threading
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.console import Console
 
 from rlwatch._version import __version__
+
+if TYPE_CHECKING:
+    from rlwatch.readers import Options
 
 app = typer.Typer(
     help="Know within a few steps that an RL fine-tuning run has stopped learning, why, and what to change.",
@@ -50,6 +53,106 @@ def runs(root: RunsArgument = RUNS) -> None:
     if not found:
         print(f"No runs in {root}. Add RLWatchCallback() to a trainer's callbacks, or try: rlwatch lab failure-room")
     _console().print(runs_table(found, skipped))
+
+
+@app.command()
+def analyze(
+    paths: Annotated[
+        list[str],
+        typer.Argument(metavar="PATH...", help="Logs, run directories, folders, patterns; - is standard input."),
+    ],
+    format: Annotated[str, typer.Option(help="text, json or html (one file that opens offline).")] = "text",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to this file.")] = None,
+    fail_on: Annotated[
+        str, typer.Option(help="Exit with 1 if anything was as bad: info, warning or critical.")
+    ] = "critical",
+    since_step: Annotated[int, typer.Option(help="Tell nothing of earlier steps.", min=0)] = 0,
+    every: Annotated[
+        int | None, typer.Option(help="Steps from one row to the next, if the rows carry no step.", min=1)
+    ] = None,
+    settings: Annotated[
+        list[str],
+        typer.Option(
+            "--set",
+            metavar="correct=COLUMN",
+            help="Which completions of a rollout dump are correct: a column, or column>0.5.",
+        ),
+    ] = [],  # noqa: B006
+    gpu_hour_price: Annotated[float | None, typer.Option(help="To say in money what was wasted.", min=0)] = None,
+    gpus: Annotated[int, typer.Option(help="GPUs that the run used.", min=1)] = 1,
+    follow: Annotated[
+        bool, typer.Option("--follow", help="Go on with a growing log, and alert live; end with Ctrl-C.")
+    ] = False,
+) -> None:
+    """Read any log and say what happened, when it began, why, and what the log cannot show.
+
+    Exit code: 0 if nothing at or above --fail-on was found, 1 if something was, 2 if a path could not be read.
+    """
+    from rlwatch.report.analyze_command import FORMATS, exit_code, read_and_judge, write
+    from rlwatch.runs.records import Severity
+
+    if format not in FORMATS:
+        raise _wrong(f"--format {format}: there is {', '.join(FORMATS)}")
+    if fail_on not in [severity.value for severity in Severity]:
+        raise _wrong(f"--fail-on {fail_on}: there is info, warning and critical")
+    options = _options(every, settings)
+    if follow:
+        if len(paths) != 1:
+            raise _wrong("--follow takes one file")
+        _follow(paths[0], options, into=None)
+        return
+    analyses, unreadable = read_and_judge(paths, options, since_step, Console(stderr=True))
+    try:
+        write(
+            analyses,
+            unreadable,
+            format=format,
+            output=output,
+            console=_console(),
+            gpu_hour_price=gpu_hour_price,
+            gpus=gpus,
+        )
+    except ImportError as error:
+        raise _missing("dashboard", error) from None
+    except OSError as error:
+        raise _wrong(f"{output}: {error.strerror}") from None
+    raise typer.Exit(exit_code(analyses, unreadable, Severity(fail_on)))
+
+
+@app.command()
+def compare(
+    paths: Annotated[list[str], typer.Argument(metavar="RUN...", help="Logs, run directories, folders, patterns.")],
+    by: Annotated[
+        list[str], typer.Option(help="What tells the groups apart: a setting, name, or NAME=PATTERN; repeatable.")
+    ] = [],  # noqa: B006
+    format: Annotated[str, typer.Option(help="text, json or html.")] = "text",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the report to this file.")] = None,
+    every: Annotated[
+        int | None, typer.Option(help="Steps from one row to the next, if the rows carry no step.", min=1)
+    ] = None,
+) -> None:
+    """Runs, or groups of runs by configuration, side by side, and whether so many seeds can show the difference."""
+    from rlwatch.report.compare_command import run_compare
+
+    try:
+        code = run_compare(paths, by, format, output, options=_options(every, []), console=_console())
+    except ImportError as error:
+        raise _missing("dashboard", error) from None
+    except OSError as error:
+        raise _wrong(f"{output}: {error.strerror}") from None
+    raise typer.Exit(code)
+
+
+@app.command()
+def follow(
+    path: Annotated[Path, typer.Argument(help="A growing log of another framework.")],
+    into: Annotated[Path, typer.Option(help="The folder of runs to keep it in, for the page.")] = RUNS,
+    every: Annotated[
+        int | None, typer.Option(help="Steps from one row to the next, if the rows carry no step.", min=1)
+    ] = None,
+) -> None:
+    """Watch a growing log of another framework: alerts here, curves on the page; end with Ctrl-C."""
+    _follow(str(path), _options(every, []), into)
 
 
 @app.command()
@@ -98,6 +201,46 @@ def lab(
             console.print("\nThe page stays open; end it with Ctrl-C.")
             with contextlib.suppress(KeyboardInterrupt):
                 threading.Event().wait()
+
+
+def _options(every: int | None, settings: list[str]) -> Options:
+    from rlwatch.readers import Options
+
+    values = {}
+    for setting in settings:
+        name, _, value = setting.partition("=")
+        if name != "correct" or not value:
+            raise _wrong(f"--set {setting}: there is correct=COLUMN, correct=COLUMN>0.5 and correct=COLUMN>=1")
+        values[name] = value
+    return Options(every=every, **values)
+
+
+def _follow(path: str, options: Options, into: Path | None) -> None:
+    from rlwatch.alerts import stdout
+    from rlwatch.readers import UnreadableError
+    from rlwatch.report.follow import Follower, follow
+
+    follower = Follower(path, options, into=into, tell=stdout.show)
+    rows, said = 0, False
+    try:
+        for judged in follow(follower):
+            rows += judged
+            if not said:
+                where = f", kept in {follower.run_dir}; see it with: rlwatch dashboard {into}" if into else ""
+                print(f"rlwatch: following {path}, {rows} rows so far{where}", flush=True)
+                said = True
+    except KeyboardInterrupt:
+        pass
+    except UnreadableError as error:
+        raise _wrong(f"could not read {path}: {error}") from None
+    finally:
+        rows += follower.finish()
+    print(f"rlwatch: {rows} rows judged", flush=True)
+
+
+def _wrong(message: str) -> typer.Exit:
+    print(f"rlwatch: {message}", file=sys.stderr)
+    return typer.Exit(2)
 
 
 @contextlib.contextmanager

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rlwatch.detect.engine import Engine
-from rlwatch.detect.rule import Finding, Hold, Quiet, Rule
+from rlwatch.detect.rule import Finding, Hold, Quiet, Rule, Untold
 from rlwatch.detect.streaming import Baseline, Ewma
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
 
@@ -39,6 +39,24 @@ def play(levels: Iterable[float | None], every: int = 1) -> list[tuple[int, str,
         metrics = {} if level is None else {"severity": float(level)}
         changes += engine.feed(StepRecord(index * every, 0.0, metrics))
     return [(a.step, a.state.value, a.severity.value, a.since) for a in changes]
+
+
+def test_a_finding_that_is_not_told_is_not_put_into_words() -> None:
+    told: list[int] = []
+
+    class Terse(Scripted):
+        def update(self, record: StepRecord) -> Finding | Untold | Quiet:
+            found = super().update(record)
+            if isinstance(found, Finding):
+                return Untold(found.severity, lambda: told.append(record.step) or found)  # type: ignore[func-returns-value]
+            return found
+
+    engines = [Engine([rule], run="run") for rule in (Scripted(), Terse())]
+    levels = [-1, 0, 0, 0, 1, 1, 1, 1, -1, -1, 2, 2, 2, 2]
+    for step, level in enumerate(levels, 1):
+        changes = [engine.feed(StepRecord(step, 0.0, {"severity": float(level)})) for engine in engines]
+        assert changes[0] == changes[1]
+    assert told == [4, 7, 13], "as it fires, as it escalates, and as it fires again"
 
 
 def test_it_is_told_once_it_has_held() -> None:

@@ -255,3 +255,40 @@ def test_progress_is_a_gain_against_the_rewards_spread() -> None:
     assert flat.stalled(200)
     assert not rising.stalled(200)
     assert not Progress().stalled(10_000), "without a reward there is nothing to stall"
+
+
+# Logs that do not tell solved, failed and stuck groups apart.
+
+
+@pytest.mark.parametrize("signal", [{"groups__zero_std": 1.0}, {"groups__reward_std": 0.0}])
+def test_a_run_that_is_dead_from_its_first_step_is_critical_as_soon_as_that_has_held(signal: dict[str, float]) -> None:
+    curves = {name: (lambda t, value=value: value) for name, value in signal.items()}
+    alerts = judge(story(steps=50, reward__mean=lambda t: 0.0, length__truncated=lambda t: 1.0, **curves))
+    [alert] = [a for a in alerts if a.severity is Severity.CRITICAL]
+    assert (alert.rule, alert.since, alert.step) == ("dead-groups", 1, 20)
+    assert alert.message.startswith("in every group all completions earn the same, and the reward is 0")
+    assert "cut off by the length limit" in alert.causes[0].text
+
+
+@pytest.mark.parametrize(
+    "reward",
+    [
+        lambda t: 1.0,  # solved from the beginning
+        lambda t: min(1.0, 3 * t),  # solved on the way
+        lambda t: min(0.0, 3 * t - 1),  # the same where the best reward is 0
+    ],
+)
+def test_all_groups_dead_at_the_best_reward_is_no_failure(reward: Callable[[float], float]) -> None:
+    dead = story(reward__mean=reward, groups__zero_std=lambda t: 1.0 if reward(t) == reward(1.0) else 0.3)
+    assert told(judge(dead)) == set()
+
+
+def test_a_share_of_dead_groups_that_may_be_solved_ones_is_no_alarm() -> None:
+    assert told(judge(story(reward__mean=lambda t: 0.3, groups__zero_std=lambda t: 0.9))) == set()
+
+
+def test_a_batch_that_now_and_then_has_no_spread_is_no_alarm() -> None:
+    """Groups of two: half of the steps have a within-group deviation of exactly 0."""
+    coin = random.Random(0)
+    alerts = judge(story(reward__mean=lambda t: 0.4, groups__reward_std=lambda t: coin.choice([0.0, 0.35])))
+    assert told(alerts) == set()

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 
-from rlwatch.detect.rule import Finding, Hold, Quiet, Rule
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
 
+_SEVERITIES = tuple(Severity)
 
-@dataclass
+
+@dataclass(slots=True)
 class _Streak:
     """Records in a row: at which step they began and how many there are."""
 
@@ -21,13 +23,22 @@ class _Streak:
         return self.records >= hold.records and step - self.since + spacing >= hold.steps
 
 
-@dataclass
 class _Track:
-    """Where one rule stands."""
+    """Where one rule stands.
 
-    at_least: dict[Severity, _Streak] = field(default_factory=dict)
-    clear: _Streak | None = None
-    alert: Alert | None = None
+    Attributes:
+        at_least: Since when it has found something of each severity or a higher one, the lowest first; as many as the
+            last finding is severe.
+        clear: Since when it has found nothing.
+        alert: What has been told and is not over.
+    """
+
+    __slots__ = ("alert", "at_least", "clear")
+
+    def __init__(self) -> None:
+        self.at_least: list[_Streak] = []
+        self.clear: _Streak | None = None
+        self.alert: Alert | None = None
 
 
 class Engine:
@@ -47,12 +58,11 @@ class Engine:
     """
 
     def __init__(self, rules: Sequence[Rule], *, run: str = "") -> None:
-        self._rules = list(rules)
-        self._tracks: dict[str, _Track] = {}
-        for rule in self._rules:
-            if rule.name in self._tracks:
-                raise ValueError(f"two rules are called {rule.name}: a name tells their alerts apart")
-            self._tracks[rule.name] = _Track()
+        names = [rule.name for rule in rules]
+        for name in names:
+            if names.count(name) > 1:
+                raise ValueError(f"two rules are called {name}: a name tells their alerts apart")
+        self._rules = [(rule, _Track()) for rule in rules]
         self._run = run
         self._last_step: int | None = None
 
@@ -61,40 +71,45 @@ class Engine:
         spacing = 1 if self._last_step is None else max(1, record.step - self._last_step)
         self._last_step = record.step
         changes = []
-        for rule in self._rules:
+        for rule, track in self._rules:
             found = rule.update(record)
-            if found is Quiet.NO_DATA:
+            if found is NO_DATA:
                 continue
-            track = self._tracks[rule.name]
-            if isinstance(found, Finding):
-                change = self._fire(rule, track, found, record, spacing)
+            if found is CLEAR:
+                if track.alert is None:
+                    if track.at_least:
+                        track.at_least.clear()
+                    continue
+                change = self._release(rule, track, track.alert, record, spacing)
             else:
-                change = self._release(rule, track, record, spacing)
+                assert not isinstance(found, Quiet)
+                change = self._fire(rule, track, found, record, spacing)
             if change is not None:
                 changes.append(change)
         return changes
 
-    def _fire(self, rule: Rule, track: _Track, found: Finding, record: StepRecord, spacing: int) -> Alert | None:
+    def _fire(
+        self, rule: Rule, track: _Track, found: Finding | Untold, record: StepRecord, spacing: int
+    ) -> Alert | None:
         track.clear = None
-        for severity in Severity:
-            if severity.rank > found.severity.rank:
-                track.at_least.pop(severity, None)
-            elif severity in track.at_least:
-                track.at_least[severity].records += 1
-            else:
-                track.at_least[severity] = _Streak(record.step)
-        held = [s for s, streak in track.at_least.items() if streak.held(rule.hold, record.step, spacing)]
-        if not held:
+        at_least, rank = track.at_least, _SEVERITIES.index(found.severity)
+        del at_least[rank + 1 :]
+        for streak in at_least:
+            streak.records += 1
+        while len(at_least) <= rank:
+            at_least.append(_Streak(record.step))
+        told = -1 if track.alert is None else _SEVERITIES.index(track.alert.severity)
+        while rank > told and not at_least[rank].held(rule.hold, record.step, spacing):
+            rank -= 1
+        if rank <= told:
             return None
-        severity = max(held, key=lambda s: s.rank)
-        if track.alert is not None and severity.rank <= track.alert.severity.rank:
-            return None
-        since = track.alert.since if track.alert else track.at_least[Severity.INFO].since
+        if isinstance(found, Untold):
+            found = found.tell()
         track.alert = Alert(
             rule=rule.name,
-            severity=severity,
+            severity=_SEVERITIES[rank],
             state=AlertState.FIRING,
-            since=since,
+            since=track.alert.since if track.alert else at_least[0].since,
             step=record.step,
             time=record.time,
             value=found.value,
@@ -107,10 +122,8 @@ class Engine:
         )
         return track.alert
 
-    def _release(self, rule: Rule, track: _Track, record: StepRecord, spacing: int) -> Alert | None:
+    def _release(self, rule: Rule, track: _Track, alert: Alert, record: StepRecord, spacing: int) -> Alert | None:
         track.at_least.clear()
-        if track.alert is None:
-            return None
         if track.clear is None:
             track.clear = _Streak(record.step)
         else:
@@ -118,7 +131,7 @@ class Engine:
         if not track.clear.held(rule.release, record.step, spacing):
             return None
         over = replace(
-            track.alert,
+            alert,
             state=AlertState.RESOLVED,
             step=record.step,
             time=record.time,

@@ -15,7 +15,7 @@ GAIN = 0.05
 """What it must have gained, as a share of the reward's spread: at that pace a run gains one spread in 1000 steps."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Progress:
     """Follows the smoothed `reward/mean` and when it last made a gain worth the name.
 
@@ -43,9 +43,11 @@ class Progress:
             return
         std = finite(record, "reward/std")
         if std is not None:
-            self._spread = max(self._spread, self._std.update(record.step, std))
-        level = self._reward.update(record.step, reward)
-        if self.best is None or level > self.best + GAIN * (self._spread or abs(self.best)):
+            spread = self._std.update(record.step, std)
+            if spread > self._spread:
+                self._spread = spread
+        level, best = self._reward.update(record.step, reward), self.best
+        if best is None or (level > best and level > best + GAIN * (self._spread or abs(best))):
             self.best, self.best_step = level, record.step
 
     @property

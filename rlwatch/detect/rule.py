@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from rlwatch.runs.records import Advice, Cause, Metrics, Severity, StepRecord
 
@@ -34,11 +34,27 @@ class Finding:
     advice: Sequence[Advice] = ()
 
 
+class Untold(NamedTuple):
+    """A finding that is put into words only when it is told: one that holds for long is found again at every record.
+
+    Args:
+        severity: The finding's.
+        tell: Makes the finding; it is called before the rule gets the next record, or never.
+    """
+
+    severity: Severity
+    tell: Callable[[], Finding]
+
+
 class Quiet(Enum):
     """A rule found nothing: because all is well, or because the record could not tell."""
 
     CLEAR = "clear"
     NO_DATA = "no data"
+
+
+CLEAR, NO_DATA = Quiet.CLEAR, Quiet.NO_DATA
+"""The two by themselves: before Python 3.12, an attribute of an enumeration is costly to look up."""
 
 
 @dataclass(frozen=True)
@@ -61,6 +77,8 @@ class Rule(ABC):
     """
 
     name: ClassVar[str]
+    needs: ClassVar[tuple[str, ...]] = ()
+    """The metrics without which it says nothing."""
     hold: ClassVar[Hold] = Hold()
     release: ClassVar[Hold] = Hold()
 
@@ -68,7 +86,7 @@ class Rule(ABC):
         self.config: Mapping[str, Any] = config or {}
 
     @abstractmethod
-    def update(self, record: StepRecord) -> Finding | Quiet:
+    def update(self, record: StepRecord) -> Finding | Untold | Quiet:
         """Take in the next record and say what is found. Steps never go back."""
 
 
@@ -79,4 +97,4 @@ ABSURD = 1e100
 def finite(record: StepRecord, name: str) -> float | None:
     """A metric's value where it is there and a number that one can calculate with, else None."""
     value = record.metrics.get(name)
-    return value if value is not None and abs(value) < ABSURD else None  # NaN is not below anything
+    return value if value is not None and -ABSURD < value < ABSURD else None  # NaN is not below anything

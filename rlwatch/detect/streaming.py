@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass, field
 
 
-@dataclass
+@dataclass(slots=True)
 class Ewma:
     """An exponentially weighted mean that forgets by optimizer steps, not by records.
 
@@ -28,16 +28,20 @@ class Ewma:
     weight: float = 0.0
     squared_weight: float = 0.0
     step: int | None = None
+    _passed: int = field(default=0, init=False, repr=False, compare=False)  # steps between the last two values
+    _decay: float = field(default=1.0, init=False, repr=False, compare=False)  # what is left of a weight after so many
 
     def update(self, step: int, value: float) -> float:
         """Take in a finite value and return the new level."""
-        decay = 1.0 if self.step is None else 0.5 ** (max(0, step - self.step) / self.half_life)
-        total = self.weight * decay + 1.0
-        self.level = value if self.weight == 0 else (self.level * self.weight * decay + value) / total
-        self.weight = total
+        passed = 0 if self.step is None else step - self.step
+        if passed != self._passed:  # most rows are as far apart as the two before, and a power is costly
+            self._passed, self._decay = passed, 0.5 ** (max(0, passed) / self.half_life)
+        decay, weight = self._decay, self.weight
+        self.weight = total = weight * decay + 1.0
+        self.level = level = value if weight == 0 else (self.level * weight * decay + value) / total
         self.squared_weight = self.squared_weight * decay**2 + 1.0
         self.step = step
-        return self.level
+        return level
 
     @property
     def effective_count(self) -> float:

@@ -3,27 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
-from fractions import Fraction
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
 
+from rlwatch.readers.parts import Part, trainings
 from rlwatch.readers.rows import Log, Row
-from rlwatch.runs.aliases import Translator
+from rlwatch.readers.spacing import SUMMARY, number_rows
+from rlwatch.readers.spread import more_trl_names
+from rlwatch.runs import aliases
+from rlwatch.runs.aliases import RAW, Translator
 from rlwatch.runs.records import Run, StepRecord
 
-MARKS: Mapping[str, tuple[str, ...]] = {
-    "verl": ("actor/pg_loss", "actor/ppo_kl", "critic/score/mean", "actor/entropy_loss", "critic/rewards/mean"),
-    "tinker": ("progress/done_frac", "progress/step", "optim/lr", "policy/entropy"),
-    "skyrl": ("policy/policy_entropy", "policy/policy_loss", "reward/avg_raw_reward"),
-    "openrlhf": ("actor_grad_norm", "policy_loss", "ppo_clip_ratio", "rollout/reward_mean", "train/policy_loss"),
-    "trl": ("reward_std", "completion_length", "completions/mean_length", "frac_reward_zero_std", "learning_rate"),
-}
-"""Names that tell a framework."""
-
-EVALUATION = ("eval_", "eval/", "val-core/", "val-aux/", "val/", "test/")
+EVALUATION = ("eval_", "eval/", "val-core/", "val-aux/", "val/", "validation/", "test/", "test_score/")
 """How the names of an evaluation's metrics begin."""
-
-_SUMMARY = "train_runtime"
-"""A key of the row that transformers logs at the end of a training; it is about all of it."""
 
 
 def assemble(log: Log, *, name: str, path: str, every: int | None = None) -> list[Run]:
@@ -38,20 +30,17 @@ def assemble(log: Log, *, name: str, path: str, every: int | None = None) -> lis
     Returns:
         Nothing where no row has a number that belongs to a step.
     """
-    rows = [row for row in log.rows if row.values and _SUMMARY not in row.values]
     notes = list(log.notes)
-    if len(rows) < len(log.rows):
-        left_out = sum(_SUMMARY in row.values for row in log.rows)
-        if left_out:
-            notes.append(f"{left_out} row{'s' * (left_out > 1)} of totals at the end of a training left out")
+    rows = [row for row in log.rows if row.values]
     framework = log.framework or framework_of(rows)
-    names = Names(framework, log.more_names)
+    more = {**more_trl_names(rows, framework, log.info, notes), **log.more_names}
+    names = Names(framework, more)
     runs = []
-    parts = _trainings(rows, notes)
+    parts = trainings(rows, names.is_evaluation)
     for index, part in enumerate(parts):
-        mine = list(notes)
-        numbered = _numbered(part, every, mine)
-        records = _merged(numbered, names)
+        mine = [*notes, *part.notes]
+        number_rows(part, every, names, mine)
+        records = _merged(part, names, mine)
         title = log.name or name
         if len(parts) > 1:
             title = f"{title}#{index + 1}"
@@ -63,10 +52,7 @@ def assemble(log: Log, *, name: str, path: str, every: int | None = None) -> lis
 
 def framework_of(rows: Sequence[Row]) -> str | None:
     """By the names in the first rows; None where none of them tells."""
-    seen = {name for row in rows[:20] for name in row.values}
-    votes = {framework: sum(mark in seen for mark in marks) for framework, marks in MARKS.items()}
-    best = max(votes, key=lambda framework: votes[framework])
-    return best if votes[best] else None
+    return aliases.framework_of({name for row in rows[:50] for name in row.values})
 
 
 class Names:
@@ -74,105 +60,67 @@ class Names:
 
     def __init__(self, framework: str | None, more: Mapping[str, str]) -> None:
         self._translate = Translator(framework, more)
-        self._known: dict[tuple[str, bool], str] = {}
+        # TRL's old PPOTrainer has val/ratio, of the training
+        self._starts = tuple(start for start in EVALUATION if framework != "trl" or start != "val/")
+        self._known: dict[tuple[tuple[str, ...], bool], tuple[str, ...]] = {}
+        self._evaluations: dict[tuple[str, ...], bool] = {}
 
-    def __call__(self, name: str, evaluation: bool) -> str:
-        """Our name."""
-        found = self._known.get((name, evaluation))
+    def __call__(self, keys: tuple[str, ...], evaluation: bool) -> tuple[str, ...]:
+        """Our names for those of one row."""
+        found = self._known.get((keys, evaluation))
         if found is None:
-            begin = next((start for start in EVALUATION if name.startswith(start)), "")
-            rest = name[len(begin) :] if begin.startswith(("eval", "test")) else name
-            found = f"eval/{rest}" if begin or evaluation else self._translate(name)
-            self._known[name, evaluation] = found
+            found = self._known[keys, evaluation] = tuple(
+                self._evaluated(key) if evaluation or (ours.startswith(RAW) and key.startswith(self._starts)) else ours
+                for key, ours in zip(keys, self._translate.all(keys), strict=True)
+            )
         return found
 
+    def is_evaluation(self, row: Row) -> bool:
+        """Whether a row is about an evaluation alone."""
+        if row.evaluation:
+            return True
+        keys = tuple(row.values)
+        found = self._evaluations.get(keys)
+        if found is None:
+            ours = [name for key, name in zip(keys, self(keys, False), strict=True) if key != "epoch"]
+            found = self._evaluations[keys] = bool(ours) and all(name.startswith("eval/") for name in ours)
+        return found
 
-def rows_of_averages(rows: Sequence[Row]) -> int:
-    """How many steps a row is the mean of, from counts that are whole at each step, such as the shortest completion.
+    def is_raw(self, row: Row) -> bool:
+        """Whether a row has no metric of ours at all."""
+        return all(name.startswith(RAW) for name in self(tuple(row.values), row.evaluation))
 
-    The smallest k for which k times each of them is whole; 1 where there are none.
-    """
-    found = 1
-    for row in rows:
-        for name, value in row.values.items():
-            if name.endswith(("/min_length", "/max_length")) and value is not None and math.isfinite(value):
-                near = Fraction(value).limit_denominator(100)
-                if abs(float(near) - value) < 1e-4:
-                    found = found * near.denominator // math.gcd(found, near.denominator)
-                if found > 100:
-                    return 1  # they are no means of whole numbers after all
-    return found
-
-
-def _trainings(rows: Iterable[Row], notes: list[str]) -> list[list[Row]]:
-    """Cut where the counter starts again; where it goes back to a later step than its first, the run was resumed."""
-    parts: list[list[Row]] = [[]]
-    resumed = []
-    for row in rows:
-        part = parts[-1]
-        counter = _counter(row)
-        if part and counter is not None:
-            before = next((c for c in (_counter(r) for r in reversed(part)) if c is not None), None)
-            first = next((c for c in (_counter(r) for r in part) if c is not None), None)
-            if before is not None and first is not None and counter < before:
-                if counter <= first:
-                    parts.append([])
-                else:
-                    resumed.append(counter)
-                    kept = [r for r in part if (c := _counter(r)) is None or c < counter]
-                    part[:] = kept
-        parts[-1].append(row)
-    if resumed:
-        where = ", ".join(f"{step:g}" for step in resumed[:5])
-        notes.append(f"the counter goes back to {where}: resumed there, and what came after it before is left out")
-    return [part for part in parts if part]
+    def _evaluated(self, name: str) -> str:
+        begin = next((start for start in self._starts if name.startswith(start)), "")
+        return f"eval/{name[len(begin) :]}" if begin in ("eval_", "eval/", "test/") else f"eval/{name}"
 
 
-def _counter(row: Row) -> float | None:
-    """What grows from row to row: the step, else the epoch."""
-    if row.step is not None:
-        return row.step
-    epoch = row.values.get("epoch")
-    return epoch if epoch is not None and math.isfinite(epoch) else None
-
-
-def _numbered(rows: list[Row], every: int | None, notes: list[str]) -> list[Row]:
-    """Rows that all have a step; those that carry none are counted."""
-    if any(row.step is not None for row in rows):
-        step = None
-        for row in rows:
-            if row.step is None:
-                row.step = step if step is not None else 0
-            step = row.step
-        return rows
-    spacing = every or rows_of_averages([row for row in rows if not row.evaluation])
-    how = (
-        "as you said"
-        if every
-        else "the rows are means of so many"
-        if spacing > 1
-        else "one row each, as far as can be told"
-    )
-    notes.append(f"the rows carry no step: taken to be {spacing}, {2 * spacing}, {3 * spacing} ... ({how})")
-    count = 0
-    for row in rows:
-        if not row.evaluation and not all(name.startswith(EVALUATION) for name in row.values):
-            count += 1
-        row.step = count * spacing
-    return rows
-
-
-def _merged(rows: list[Row], names: Names) -> list[StepRecord]:
+def _merged(part: Part, names: Names, notes: list[str]) -> list[StepRecord]:
     """One record a step: rows of one step are one, and the later value of one name stands."""
     records: list[StepRecord] = []
-    for row in rows:
-        assert row.step is not None
-        metrics = {names(name, row.evaluation): value for name, value in row.values.items()}
+    steps: list[int] = []
+    twice = 0
+    for row in part.rows:
+        if SUMMARY in row.values:
+            continue
+        step = row.step
+        assert step is not None
+        keys = tuple(row.values)
+        metrics: dict[str, float | None] = dict(zip(names(keys, row.evaluation), row.values.values(), strict=True))
         time = math.nan if row.time is None else row.time
-        if records and records[-1].step == row.step:
-            before = records[-1]
-            metrics = {**before.metrics, **metrics}
-            records[-1] = StepRecord(row.step, time if row.time is not None else before.time, metrics)
+        if not steps or step > steps[-1]:
+            records.append(StepRecord(step, time, metrics))
+            steps.append(step)
+            continue
+        place = bisect_left(steps, step)
+        if steps[place] == step:
+            before = records[place]
+            twice += any(name in before.metrics for name in metrics if name != "raw/epoch")
+            time = before.time if row.time is None else row.time
+            records[place] = StepRecord(step, time, {**before.metrics, **metrics})
         else:
-            records.append(StepRecord(row.step, time, metrics))
+            records.insert(place, StepRecord(step, time, metrics))
+            steps.insert(place, step)
+    if twice:
+        notes.append(f"{twice} row{'s' * (twice > 1)} of a step that was logged before: the later values stand")
     return records

@@ -12,7 +12,7 @@ from typing import Protocol
 
 from rlwatch.readers.assemble import assemble
 from rlwatch.readers.rows import Log
-from rlwatch.readers.source import Source, UnreadableError
+from rlwatch.readers.source import Source, UnreadableError, UnusableError
 from rlwatch.runs.records import Run
 
 READERS = (
@@ -30,11 +30,20 @@ READERS = (
     "rlwatch.readers.verl",
     "rlwatch.readers.trl_state",
     "rlwatch.readers.json_rows",
-    "rlwatch.readers.console",
     "rlwatch.readers.csv_table",
+    "rlwatch.readers.console",
     "rlwatch.readers.pasted",
 )
-"""Modules, each with one format and the functions of [`Reader`][rlwatch.readers.loading.Reader]; asked in this order."""
+"""Modules, each with one format and the functions of [`Reader`][rlwatch.readers.loading.Reader]; asked in order."""
+
+DIRECTORIES = (
+    "rlwatch.readers.run_directory",
+    "rlwatch.readers.wandb_folder",
+    "rlwatch.readers.trl_state",
+    "rlwatch.readers.tensorboard",
+    "rlwatch.readers.rollout_dump",
+)
+"""Those of them that read a folder as one run: they have `sniff_directory` and `read_directory` too."""
 
 
 @dataclass(frozen=True)
@@ -72,8 +81,8 @@ def load(path: str | Path, options: Options | None = None) -> list[Run]:
     """
     options = options or Options()
     chosen = Path(path)
-    if str(path) != "-" and chosen.is_dir():
-        for name in ("rlwatch.readers.run_directory", "rlwatch.readers.wandb_folder", "rlwatch.readers.tensorboard"):
+    if str(path) != "-" and os.path.isdir(path):
+        for name in DIRECTORIES:
             module = import_module(name)
             if module.sniff_directory(chosen):
                 return _runs(module.read_directory(chosen, options), chosen.name, str(path), options)
@@ -87,6 +96,8 @@ def load(path: str | Path, options: Options | None = None) -> list[Run]:
         if hasattr(module, "sniff") and module.sniff(source):
             try:
                 runs = _runs(module.read(source, options), _stem(source.name), str(path), options)
+            except UnusableError:
+                raise
             except UnreadableError as error:
                 tried.append(f"read as {name.rpartition('.')[2]}, {error}")
                 continue
@@ -125,22 +136,30 @@ def files_of(path: str) -> list[str]:
     for folder, folders, files in os.walk(path):  # symbolic links to folders are not followed: no loops
         here = Path(folder)
         for name in sorted(folders):
-            if _is_run(here / name):
+            if _is_run(here / name) and not _is_link_within(here / name, path):
                 found.append(str(here / name))
         folders[:] = [name for name in sorted(folders) if not name.startswith(".") and not _is_run(here / name)]
-        found += [str(here / name) for name in sorted(files) if not _passed_over(name)]
+        found += [
+            str(here / name)
+            for name in sorted(files)
+            if not _passed_over(name) and not _is_link_within(here / name, path)
+        ]
     return found
 
 
 def _is_run(path: Path) -> bool:
-    modules = ("rlwatch.readers.run_directory", "rlwatch.readers.wandb_folder")
-    return any(import_module(name).sniff_directory(path) for name in modules)
+    return any(import_module(name).sniff_directory(path) for name in DIRECTORIES)
+
+
+def _is_link_within(path: Path, root: str) -> bool:
+    """Whether it is a link to something that is found in the same folder anyway: wandb/latest-run, wandb/debug.log."""
+    return path.is_symlink() and os.path.realpath(path).startswith(os.path.realpath(root) + os.sep)
 
 
 def _passed_over(name: str) -> bool:
     lowered = name.lower()
-    return lowered.startswith((".", "readme", "license", "labels.")) or lowered.endswith(
-        (".py", ".pyc", ".safetensors", ".png", ".bin", ".pt")
+    return lowered.startswith((".", "readme", "license", "labels.", "debug-cli.")) or lowered.endswith(
+        (".py", ".pyc", ".safetensors", ".png", ".bin", ".pt", ".db-wal", ".db-shm", ".lock")
     )
 
 

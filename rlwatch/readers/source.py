@@ -10,7 +10,6 @@ import codecs
 import gzip
 import io
 import sys
-import zlib
 from collections.abc import Iterator
 from functools import cached_property
 from pathlib import Path
@@ -19,10 +18,16 @@ from typing import IO
 HEAD = 1 << 16
 WHOLE_LIMIT = 1 << 30
 LINE_LIMIT = 64 << 20
+BOMB_SIZE, BOMB_RATIO = 64 << 20, 300
+"""What unpacks to more than this, and to so many times its own size, is no log."""
 
 
 class UnreadableError(ValueError):
     """A file cannot be read: says what is wrong with it in words for a person, without its path."""
+
+
+class UnusableError(UnreadableError):
+    """The same, where no other reader would fare better."""
 
 
 class Source:
@@ -106,7 +111,11 @@ class Source:
             UnreadableError: It is larger than the limit, or its compression is broken.
         """
         with self.open() as file:
-            return _bounded(file, limit)
+            return _bounded(file, limit, self._packed_size)
+
+    @cached_property
+    def _packed_size(self) -> int:
+        return len(self._stdin) if self._stdin is not None else self.path.stat().st_size
 
     def text(self, limit: int = WHOLE_LIMIT) -> str:
         """Everything as text; bytes that are none become U+FFFD."""
@@ -119,10 +128,12 @@ class Source:
             UnreadableError: A line is longer than 64 MiB, or the file's compression is broken.
         """
         decoder = codecs.getincrementaldecoder(self.encoding)(errors="replace")
-        rest = ""
+        rest, size = "", 0
         with self.open() as file:
             while True:
                 block = _read(file, 1 << 20)
+                size += len(block)
+                _no_bomb(size, self._packed_size)
                 text = rest + decoder.decode(block, final=not block)
                 if not block:
                     yield from _split(text)
@@ -131,7 +142,7 @@ class Source:
                 yield from _split(text[:cut])
                 rest = text[cut:]
                 if len(rest) > LINE_LIMIT:
-                    raise UnreadableError(f"it has a line of more than {LINE_LIMIT >> 20} MiB")
+                    raise UnusableError(f"it has a line of more than {LINE_LIMIT >> 20} MiB")
 
 
 def _split(text: str) -> list[str]:
@@ -145,15 +156,21 @@ def _split(text: str) -> list[str]:
 def _read(file: IO[bytes], size: int) -> bytes:
     try:
         return file.read(size)
-    except (OSError, EOFError, zlib.error) as error:
-        raise UnreadableError(f"it cannot be read: {error}") from None
+    except Exception as error:  # zlib's, zstd's and the file system's have nothing in common
+        raise UnusableError(f"it cannot be read: {error}") from None
 
 
-def _bounded(file: IO[bytes], limit: int) -> bytes:
+def _no_bomb(size: int, packed: int) -> None:
+    if size > BOMB_SIZE and size > BOMB_RATIO * packed:
+        raise UnusableError(f"it unpacks to more than {BOMB_RATIO} times its size, as no log does")
+
+
+def _bounded(file: IO[bytes], limit: int, packed: int = 1 << 62) -> bytes:
     parts, size = [], 0
     while block := _read(file, 1 << 20):
         parts.append(block)
         size += len(block)
+        _no_bomb(size, packed)
         if size > limit:
             raise UnreadableError(f"it is larger than {limit >> 20} MiB, which is more than is read at once")
     return b"".join(parts)

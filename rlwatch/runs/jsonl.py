@@ -13,10 +13,23 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from importlib import import_module
 from typing import Any
 
 _WORDS = {"NaN": math.nan, "Infinity": math.inf, "-Infinity": -math.inf}
+_FLOAT = frozenset({float})
+
+
+def _quickest() -> Callable[[bytes], Any]:
+    try:
+        loads: Callable[[bytes], Any] = import_module("orjson").loads
+    except ImportError:
+        return json.loads
+    return loads
+
+
+_loads = _quickest()
 
 
 def _strict(value: Any) -> Any:
@@ -38,12 +51,30 @@ def encode(value: Any) -> str:
     return json.dumps(_strict(value), separators=(",", ":"), allow_nan=False)
 
 
+def decode(line: bytes) -> Any:
+    """What a line of JSON says: as json.loads reads it, and several times as fast where orjson is installed.
+
+    >>> decode(b'{"loss":NaN}')
+    {'loss': nan}
+
+    Raises:
+        ValueError: It is not JSON.
+        RecursionError: It is nested too deeply.
+    """
+    try:
+        return _loads(line)
+    except ValueError:  # what orjson refuses, json may read: NaN as a bare word, half of a surrogate pair
+        return json.loads(line)
+
+
 def restore_floats(metrics: Mapping[str, Any]) -> dict[str, float | None]:
     """Metric values as they were before [`encode`][rlwatch.runs.jsonl.encode].
 
     Raises:
         ValueError: A value is not a number, null, or one of the three words.
     """
+    if type(metrics) is dict and _FLOAT.issuperset(map(type, metrics.values())):
+        return metrics  # nothing to restore, as in nearly every line
     restored: dict[str, float | None] = {}
     for name, value in metrics.items():
         if isinstance(value, str) and value in _WORDS:

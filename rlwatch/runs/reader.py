@@ -10,15 +10,16 @@ marker takes back the first one and what came after it: each step is read once, 
 
 from __future__ import annotations
 
+import io
 import json
 import math
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from rlwatch.runs.jsonl import restore_floats
+from rlwatch.runs.jsonl import decode, restore_floats
 from rlwatch.runs.records import Alert, AlertState, StepRecord
 from rlwatch.runs.writer import MARKER, SCHEMA
 
@@ -162,7 +163,7 @@ def read_alerts(run: Path, cursor: int = 0) -> Chunk[Alert]:
     return _read_lines(run / ALERTS_FILE, cursor, _alert)
 
 
-def latest_alerts(changes: list[Alert]) -> list[Alert]:
+def latest_alerts(changes: Sequence[Alert]) -> list[Alert]:
     """The newest state of each alert. An alert is known by its rule and the step at which it began."""
     newest: dict[tuple[str, int], Alert] = {}
     for change in changes:
@@ -263,7 +264,7 @@ def _parse(line: bytes, parse: Callable[[dict[str, Any]], T]) -> T | _Marker:
     Raises:
         Exception: One of `_UNSOUND`; it is not a line that rlwatch writes.
     """
-    data = json.loads(line)
+    data = decode(line)
     if MARKER not in data:
         return parse(data)
     step = data[MARKER]
@@ -306,8 +307,8 @@ def _read_lines(path: Path, cursor: int, parse: Callable[[dict[str, Any]], T]) -
     items: list[T] = []
     skipped: list[Skipped] = []
     offset = start
-    for line in whole.splitlines(keepends=True):
-        if line.strip():
+    for line in _lines(whole):
+        if not line.isspace():
             try:
                 parsed = _parse(line, parse)
             except _UNSOUND as error:
@@ -322,6 +323,11 @@ def _read_lines(path: Path, cursor: int, parse: Callable[[dict[str, Any]], T]) -
                     items.append(parsed)
         offset += len(line)
     return Chunk(items, start + len(whole), skipped, restarted)
+
+
+def _lines(data: bytes) -> Iterable[bytes]:
+    """The lines of a file, one at a time where that can be: a list of them takes its size again, and time to fill."""
+    return data.splitlines(keepends=True) if b"\r" in data else io.BytesIO(data)
 
 
 def _newest(path: Path, parse: Callable[[dict[str, Any]], T], end: int | None = None) -> T | None:

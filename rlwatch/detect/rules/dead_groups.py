@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import (
+    CHECK_REWARD,
     EASIER_PROMPTS,
     GO_BACK,
     HARDER_PROMPTS,
@@ -14,7 +16,7 @@ from rlwatch.detect.advice import (
     RAISE_CLIP_HIGH,
 )
 from rlwatch.detect.progress import PATIENCE, Progress
-from rlwatch.detect.rule import Finding, Hold, Quiet, Rule, finite
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.streaming import Baseline, Ewma
 from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
 
@@ -29,6 +31,10 @@ HOPELESS = 0.95
 """Where hardly any group is mixed. Hard prompts leave most groups failed in runs that learn well from the rest, so a
 large failed share is critical only here, whereas stuck groups are not there to begin with."""
 
+ALL = 0.995
+"""Of a smoothed share: reached at once where every group is dead from the beginning, later only after some 150 steps of
+nothing else. Then there is no gradient from rewards that could change anything."""
+
 
 class DeadGroups(Rule):
     """Zero-variance groups that are not solved take over.
@@ -41,10 +47,12 @@ class DeadGroups(Rule):
     - warning: stuck ≥ 0.3, or unsolved ≥ 0.75;
     - info: solved ≥ 0.9 (it is done), or failed ≥ 0.5 (compute that teaches nothing).
 
-    Needs `groups/solved`, `groups/failed` and `groups/stuck`; says nothing without them.
+    A log that does not tell these apart but has `groups/zero_std`, or a within-group deviation that is exactly 0, can
+    only show that every group is dead: that is critical, unless the reward is the best that was seen.
     """
 
     name = "dead-groups"
+    needs = ("groups/solved", "groups/failed", "groups/stuck")
     hold = Hold(steps=20, records=3)
     release = Hold(steps=40, records=3)
 
@@ -53,22 +61,74 @@ class DeadGroups(Rule):
         self._solved, self._failed, self._stuck = Ewma(HALF_LIFE), Ewma(HALF_LIFE), Ewma(HALF_LIFE)
         self._at_first = Baseline(records=10)
         self._progress = Progress()
+        self._dead, self._seen = Ewma(HALF_LIFE), (math.inf, -math.inf)  # where the kinds are not told apart
 
-    def update(self, record: StepRecord) -> Finding | Quiet:
+    def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
         self._progress.update(record)
-        shares = [finite(record, f"groups/{kind}") for kind in ("solved", "failed", "stuck")]
-        if any(share is None for share in shares):
-            return Quiet.NO_DATA
-        solved, failed, stuck = (
-            mean.update(record.step, share)  # type: ignore[arg-type]  # none is None
-            for mean, share in zip((self._solved, self._failed, self._stuck), shares, strict=True)
+        now_solved, now_failed, now_stuck = (
+            finite(record, "groups/solved"),
+            finite(record, "groups/failed"),
+            finite(record, "groups/stuck"),
         )
-        at_first = self._at_first.update(shares[1] + shares[2])  # type: ignore[operator]
-        unsolved = failed + stuck
+        if now_solved is None or now_failed is None or now_stuck is None:
+            return self._undivided(record)
+        solved = self._solved.update(record.step, now_solved)
+        failed = self._failed.update(record.step, now_failed)
+        stuck = self._stuck.update(record.step, now_stuck)
+        at_first = self._at_first.update(now_failed + now_stuck)
         severity = self._severity(solved, failed, stuck, record.step)
         if severity is None:
-            return Quiet.CLEAR
+            return CLEAR
+        return Untold(severity, lambda: self._finding(severity, solved, failed, stuck, at_first, record))
+
+    def _undivided(self, record: StepRecord) -> Untold | Quiet:
+        dead = finite(record, "groups/zero_std")
+        if dead is None:
+            spread = finite(record, "groups/reward_std")
+            if spread is None:
+                return NO_DATA
+            dead = 1.0 if spread == 0 else 0.0  # some group is alive, so not all are dead
+        reward = finite(record, "reward/mean")
+        if reward is not None:
+            self._seen = (min(self._seen[0], reward), max(self._seen[1], reward))
+        if self._dead.update(record.step, dead) < ALL:
+            return CLEAR
+        worst, best = self._seen
+        if reward is not None and reward >= best and (best > worst or reward > 0):
+            return CLEAR  # solved, as far as can be told
+        return Untold(Severity.CRITICAL, lambda: self._all_dead(record))
+
+    def _all_dead(self, record: StepRecord) -> Finding:
+        names = ("groups/zero_std", "groups/reward_std", "reward/mean", "grad/norm", "length/truncated")
+        reward = finite(record, "reward/mean")
+        earned = f", and the reward is {reward:.3g}" if reward is not None else ""
+        return Finding(
+            severity=Severity.CRITICAL,
+            value=self._dead.level,
+            reference=None,
+            message=f"in every group all completions earn the same{earned}: there is nothing to learn from",
+            evidence={name: value for name in names if (value := finite(record, name)) is not None},
+            causes=self._causes_of_all(record),
+            advice=[CHECK_REWARD, EASIER_PROMPTS, LARGER_GROUPS],
+        )
+
+    def _causes_of_all(self, record: StepRecord) -> list[Cause]:
+        truncated = finite(record, "length/truncated")
+        if truncated is not None and truncated >= ALL:
+            return [Cause("every completion is cut off by the length limit", {"length/truncated": truncated})]
+        return []
+
+    def _finding(
+        self,
+        severity: Severity,
+        solved: float,
+        failed: float,
+        stuck: float,
+        at_first: float | None,
+        record: StepRecord,
+    ) -> Finding:
+        unsolved = failed + stuck
         if severity is Severity.INFO and solved >= SOLVED:
             return Finding(
                 severity=severity,

@@ -7,7 +7,7 @@ from typing import Any
 
 from rlwatch.detect.advice import ADAPTIVE_ENTROPY, FEWER_UPDATES, GO_BACK, RAISE_CLIP_HIGH
 from rlwatch.detect.progress import Progress
-from rlwatch.detect.rule import Finding, Hold, Quiet, Rule, finite
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.streaming import Baseline, Ewma
 from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
 
@@ -37,6 +37,7 @@ class EntropyCollapse(Rule):
     """
 
     name = "entropy-collapse"
+    needs = ("entropy/mean",)
     hold = Hold(steps=20, records=3)
     release = Hold(steps=40, records=3)
 
@@ -48,25 +49,32 @@ class EntropyCollapse(Rule):
         self._solved = Ewma(HALF_LIFE)
         self._progress = Progress()
 
-    def update(self, record: StepRecord) -> Finding | Quiet:
+    def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
         self._progress.update(record)
-        solved, failed, stuck = (finite(record, f"groups/{kind}") for kind in ("solved", "failed", "stuck"))
+        solved, failed, stuck = (
+            finite(record, "groups/solved"),
+            finite(record, "groups/failed"),
+            finite(record, "groups/stuck"),
+        )
         if solved is not None and failed is not None and stuck is not None:
             self._dead.update(record.step, failed + stuck)
             self._solved.update(record.step, solved)
         entropy = finite(record, "entropy/mean")
         if entropy is None:
-            return Quiet.NO_DATA
+            return NO_DATA
         level = self._entropy.update(record.step, entropy)
         at_first = self._at_first.update(entropy)
         if at_first is None or at_first <= 0:
-            return Quiet.NO_DATA
+            return NO_DATA
         if level >= FALLEN * at_first:
-            return Quiet.CLEAR
+            return CLEAR
         severity = self._severity(record.step)
         if severity is None:
-            return Quiet.CLEAR
+            return CLEAR
+        return Untold(severity, lambda: self._finding(severity, level, at_first, record))
+
+    def _finding(self, severity: Severity, level: float, at_first: float, record: StepRecord) -> Finding:
         return Finding(
             severity=severity,
             value=level,
@@ -76,7 +84,7 @@ class EntropyCollapse(Rule):
                 f"({level:.3g} nats per token, from {at_first:.3g})"
             ),
             evidence={
-                "entropy/mean": entropy,
+                "entropy/mean": record.metrics["entropy/mean"],
                 **{name: value for name, value in record.metrics.items() if name in _WITNESSES},
                 "reward/mean": self._progress.level,
             },

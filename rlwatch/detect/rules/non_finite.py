@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 
 from rlwatch.detect.advice import CHECK_NUMERICS, GO_BACK, LOWER_LEARNING_RATE
-from rlwatch.detect.rule import Finding, Hold, Quiet, Rule
-from rlwatch.runs.records import Cause, Severity, StepRecord
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule
+from rlwatch.runs.records import Cause, Metrics, Severity, StepRecord
 
 FATAL = ("loss", "entropy/mean")
 """What comes out of the forward pass: once it is not finite, the weights are broken, or will be after this step."""
@@ -32,14 +32,15 @@ class NonFinite(Rule):
 
     def update(self, record: StepRecord) -> Finding | Quiet:
         """See the class."""
-        broken = {
-            name: value for name, value in record.metrics.items() if value is not None and not math.isfinite(value)
-        }
+        metrics = record.metrics
+        if _are_finite(metrics):
+            if self._in_a_row:
+                self._in_a_row = {}
+            return CLEAR if metrics else NO_DATA
+        broken = {name: value for name, value in metrics.items() if value is not None and not math.isfinite(value)}
         self._in_a_row = {name: self._in_a_row.get(name, 0) + 1 for name in broken}
-        if not record.metrics:
-            return Quiet.NO_DATA
         if not broken:
-            return Quiet.CLEAR
+            return CLEAR
         fatal = [name for name in FATAL if name in broken]
         lasting = [name for name, count in self._in_a_row.items() if count >= PATIENCE]
         first = (fatal or lasting or list(broken))[0]
@@ -48,12 +49,26 @@ class NonFinite(Rule):
             severity=Severity.CRITICAL if fatal or lasting else Severity.WARNING,
             value=broken[first],
             reference=None,
-            message=f"{first} is {broken[first]}" + (f", and {others} more metrics are not finite" if others else ""),
+            message=f"{first} is {broken[first]}{_more(others)}",
             evidence=broken,
             causes=[Cause(_CAUSE_FATAL if fatal else _CAUSE_OTHER, broken)],
             advice=[GO_BACK, LOWER_LEARNING_RATE, CHECK_NUMERICS] if fatal or lasting else [CHECK_NUMERICS],
         )
 
 
+def _are_finite(metrics: Metrics) -> bool:
+    """Whether a glance shows that all of them are finite numbers: their sum is none if one of them is not."""
+    try:
+        return math.isfinite(sum(metrics.values()))  # type: ignore[arg-type]  # None is caught
+    except (TypeError, OverflowError):
+        return False
+
+
 _CAUSE_FATAL = "the forward pass itself gives no numbers any more: the weights are broken, or are after this step"
 _CAUSE_OTHER = "the forward pass is sound so far; under fp16 a single overflow of the gradient is normal and skipped"
+
+
+def _more(others: int) -> str:
+    if not others:
+        return ""
+    return f", and {others} more metrics are not finite" if others > 1 else ", and one more metric is not finite"

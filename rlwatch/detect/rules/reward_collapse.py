@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import CHECK_REWARD, FEWER_UPDATES, GO_BACK, LOWER_LEARNING_RATE
-from rlwatch.detect.rule import Finding, Hold, Quiet, Rule, finite
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.streaming import Ewma
-from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
+from rlwatch.runs.records import Advice, Cause, Metrics, Severity, StepRecord
 
 HALF_LIFE = 10.0  # optimizer steps
 LOST = 0.5
@@ -28,6 +28,7 @@ class RewardCollapse(Rule):
     """
 
     name = "reward-collapse"
+    needs = ("reward/mean",)
     hold = Hold(steps=5, records=2)
     release = Hold(steps=20, records=3)
 
@@ -42,38 +43,46 @@ class RewardCollapse(Rule):
         self._entropy = Ewma(HALF_LIFE)
         self._entropy_at_best: float | None = None
 
-    def update(self, record: StepRecord) -> Finding | Quiet:
+    def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
         reward = finite(record, "reward/mean")
         entropy = finite(record, "entropy/mean")
         if entropy is not None:
             self._entropy.update(record.step, entropy)
         if reward is None:
-            return Quiet.NO_DATA
+            return NO_DATA
         if self._reward.weight:
             self._variance.update(record.step, (reward - self._reward.level) ** 2)
         level = self._reward.update(record.step, reward)
-        self._lowest = min(self._lowest, level)
+        if level < self._lowest:
+            self._lowest = level
         if self._first_step is None:
             self._first_step = record.step
         if record.step - self._first_step < HALF_LIFE:
-            return Quiet.CLEAR  # a mean of a few values is still as noisy as they are
-        # Both the level and the best carry an error of this size.
-        error = (2 * self._variance.level / self._reward.effective_count) ** 0.5
+            return CLEAR  # a mean of a few values is still as noisy as they are
         if self._best is None or level > self._best:
             self._best, self._best_step = level, record.step
             self._entropy_at_best = self._entropy.level if self._entropy.weight else None
         scale = self._best - self._lowest
         fallen = self._best - level
+        if fallen <= SLIPPING * scale:
+            return CLEAR
+        # Both the level and the best carry an error of this size.
+        error = (2 * self._variance.level / self._reward.effective_count) ** 0.5
         rounding = 1e-9 * abs(self._best)
         if fallen <= max(SLIPPING * scale, NOISE * error, rounding):
-            return Quiet.CLEAR
+            return CLEAR
+        severity, best = Severity.CRITICAL if fallen >= LOST * scale else Severity.WARNING, self._best
+        evidence = {"reward/mean": reward, "entropy/mean": entropy}
+        return Untold(severity, lambda: self._finding(severity, level, best, evidence))
+
+    def _finding(self, severity: Severity, level: float, best: float, evidence: Metrics) -> Finding:
         return Finding(
-            severity=Severity.CRITICAL if fallen >= LOST * scale else Severity.WARNING,
+            severity=severity,
             value=level,
-            reference=self._best,
-            message=f"the reward is down to {level:.3g}, from {self._best:.3g} at step {self._best_step}",
-            evidence={"reward/mean": reward, "entropy/mean": entropy},
+            reference=best,
+            message=f"the reward is down to {level:.3g}, from {best:.3g} at step {self._best_step}",
+            evidence=evidence,
             causes=self._causes(),
             advice=self._advice(),
         )

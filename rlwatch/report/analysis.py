@@ -1,0 +1,158 @@
+"""A run that was read, judged after the fact: by the same rules that judge a live one, fed one record at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from rlwatch.detect.engine import Engine
+from rlwatch.detect.rules import RULES, default_rules
+from rlwatch.readers import Options, UnreadableError, load, load_all
+from rlwatch.report.missing import why_unchecked
+from rlwatch.report.waste import Waste, waste_of
+from rlwatch.report.words import TOO_EARLY
+from rlwatch.runs.reader import latest_alerts
+from rlwatch.runs.records import Alert, AlertState, Run, Severity
+
+VERDICTS = ("failed", "degraded", "at-risk", "healthy", "insufficient")
+"""Worst first; `insufficient` says that too little is there to say anything."""
+
+
+@dataclass(frozen=True)
+class Analysis:
+    """What was found in one run.
+
+    Args:
+        run: The run.
+        changes: Every change of an alert's state, as it would have been told live.
+        verdict: One of [`VERDICTS`][rlwatch.report.analysis.VERDICTS].
+        unchecked: Rule → why this log cannot show it, and which setting would log it.
+        waste: What went into groups that taught nothing; None where the log cannot tell.
+    """
+
+    run: Run
+    changes: Sequence[Alert]
+    verdict: str
+    unchecked: dict[str, str] = field(default_factory=dict)
+    waste: Waste | None = None
+
+    @property
+    def alerts(self) -> list[Alert]:
+        """Each alert once, open ones first, the worst first.
+
+        Its `step` is that at which it would have been told live, at its highest severity, also where it is over:
+        `resolved_step` says since when.
+        """
+        told: dict[tuple[str, int], Alert] = {}
+        for change in self.changes:
+            known = told.get((change.rule, change.since))
+            if change.state is AlertState.RESOLVED and known is not None:
+                change = replace(known, state=change.state, resolved_step=change.resolved_step)
+            told[change.rule, change.since] = change
+        return sorted(told.values(), key=lambda a: (a.state is not AlertState.FIRING, -a.severity.rank, a.since))
+
+    @property
+    def worst(self) -> Severity | None:
+        """The highest severity of all alerts, also of those that are over; None where nothing was told."""
+        return max((alert.severity for alert in self.alerts), key=lambda severity: severity.rank, default=None)
+
+
+def analyze_run(run: Run, *, since_step: int = 0) -> Analysis:
+    """Lead the rules through a run.
+
+    Args:
+        run: The run.
+        since_step: Tell nothing of earlier steps. The rules still see them: they need the run's beginning to know what
+            is usual in it.
+    """
+    engine = Engine(default_rules(_config(run)), run=run.name)
+    changes = [change for record in run.records for change in engine.feed(record)]
+    if since_step:
+        began = {(c.rule, c.since) for c in changes if c.step >= since_step}
+        changes = [c for c in changes if (c.rule, c.since) in began]
+    names = {name for name in run.names if any(record.metrics.get(name) is not None for record in run.records)}
+    spoke = {change.rule for change in changes}
+    unchecked = {
+        rule.name: why
+        for rule in RULES
+        if rule.name not in spoke and (why := why_unchecked(rule, names, run)) is not None
+    }
+    return Analysis(run, changes, _verdict(run, changes, unchecked), unchecked, waste_of(run))
+
+
+def analyze(
+    path: str | Path, *, since_step: int = 0, every: int | None = None, correct: str | None = None
+) -> list[Analysis]:
+    """Read any log and judge what is in it.
+
+    Args:
+        path: A file, a run directory, or a folder or pattern of them; `-` is standard input.
+        since_step: Tell nothing of earlier steps.
+        every: Steps from one row to the next, for logs whose rows carry no step.
+        correct: Which completions of a rollout dump are correct: `column`, `column>0.5` or `column>=1`.
+
+    Returns:
+        One a run. In a folder, what cannot be read is left out; [`load_all`][rlwatch.readers.load_all] tells of it.
+
+    Raises:
+        UnreadableError: The path is a file that cannot be read, or nothing in the folder can be.
+    """
+    options = Options(every=every, correct=correct)
+    found: list[Analysis] = []
+    why: UnreadableError | None = None
+    for _, result in load_all([str(path)], options):
+        if isinstance(result, UnreadableError):
+            why = result
+        else:
+            found += [analyze_run(run, since_step=since_step) for run in result]
+    if not found:
+        raise why or UnreadableError("there is nothing in it")
+    return found
+
+
+def load_run(path: str | Path) -> Run:
+    """The one run in a file or directory: `rlwatch.load(path).metrics` is a polars DataFrame.
+
+    Raises:
+        UnreadableError: It cannot be read, or holds several runs: [`rlwatch.readers.load`][rlwatch.readers.load] gives
+            all of them.
+    """
+    runs = load(path)
+    if len(runs) > 1:
+        names = ", ".join(run.name for run in runs)
+        raise UnreadableError(
+            f"there are {len(runs)} runs in it ({names}): rlwatch.readers.load(path) gives all of them"
+        )
+    return runs[0]
+
+
+def open_at_the_end(changes: Iterable[Alert]) -> list[Alert]:
+    """The alerts that are still open after these changes."""
+    return [alert for alert in latest_alerts(list(changes)) if alert.state is AlertState.FIRING]
+
+
+def _verdict(run: Run, changes: Sequence[Alert], unchecked: dict[str, str]) -> str:
+    """Failed: it had stopped learning at its end. Degraded: it had, and recovered. At risk: it was on its way there."""
+    alerts = latest_alerts(list(changes))
+    still = [alert.severity for alert in alerts if alert.state is AlertState.FIRING]
+    if Severity.CRITICAL in still:
+        return "failed"
+    if any(alert.severity is Severity.CRITICAL for alert in alerts):
+        return "degraded"
+    if Severity.WARNING in still:
+        return "at-risk"
+    span = run.records[-1].step - run.records[0].step + 1 if run.records else 0
+    if span < TOO_EARLY or len(unchecked) >= len(RULES) - 1:  # non-finite alone says little
+        return "insufficient"
+    return "healthy"
+
+
+def _config(run: Run) -> dict[str, object]:
+    config = run.info.get("config")
+    return dict(config) if isinstance(config, dict) else {}
+
+
+def renamed(analysis: Analysis, name: str) -> Analysis:
+    """The same under another name, for reports in which two runs would have one."""
+    return replace(analysis, run=replace(analysis.run, name=name))

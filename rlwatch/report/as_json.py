@@ -1,0 +1,60 @@
+"""What was found, as JSON for other programs: the schema of `rlwatch analyze --format json`."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from rlwatch.report.analysis import Analysis
+
+SCHEMA = 1
+
+
+def report(analyses: Sequence[Analysis], unreadable: Mapping[str, str]) -> dict[str, Any]:
+    """The whole report; NaN and inf are the strings "NaN", "Infinity" and "-Infinity", for JSON has none.
+
+    Args:
+        analyses: One a run.
+        unreadable: Path → why it could not be read.
+    """
+    return {
+        "schema": SCHEMA,
+        "runs": [_run(analysis) for analysis in analyses],
+        "unreadable": [{"path": path, "why": why} for path, why in unreadable.items()],
+    }
+
+
+def _run(analysis: Analysis) -> dict[str, Any]:
+    run = analysis.run
+    return {
+        "run": run.name,
+        "path": run.path,
+        "format": run.format,
+        "framework": run.framework,
+        "records": len(run.records),
+        "first_step": run.records[0].step if run.records else None,
+        "last_step": run.records[-1].step if run.records else None,
+        "verdict": analysis.verdict,
+        "alerts": [plain_json(alert.to_dict()) for alert in analysis.alerts],
+        "timeline": [
+            {"step": c.step, "rule": c.rule, "severity": c.severity.value, "state": c.state.value}
+            for c in analysis.changes
+        ],
+        "unchecked": dict(analysis.unchecked),
+        "waste": None if analysis.waste is None else plain_json(asdict(analysis.waste)),
+        "metrics": run.names,
+        "notes": list(run.notes),
+    }
+
+
+def plain_json(value: Any) -> Any:
+    """A value in JSON's types; NaN and inf as strings."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return "NaN" if math.isnan(value) else "Infinity" if value > 0 else "-Infinity"
+    if isinstance(value, Mapping):
+        return {str(key): plain_json(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [plain_json(item) for item in value]
+    return value

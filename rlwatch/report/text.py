@@ -1,0 +1,139 @@
+"""What was found, for a person at a terminal."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+
+from rich.console import Group, RenderableType
+from rich.markup import escape
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from rlwatch.report.analysis import Analysis
+from rlwatch.report.sentences import span, verdict_sentence, waste_sentence
+from rlwatch.runs.records import Alert, AlertState, Run, Severity
+
+TONES = {
+    "failed": "bold red",
+    "degraded": "red",
+    "at-risk": "yellow",
+    "healthy": "green",
+    "insufficient": "dim",
+}
+_SEVERITY = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+
+
+def run_report(analysis: Analysis, *, gpu_hour_price: float | None = None, gpus: int = 1) -> RenderableType:
+    """One run: the verdict in a sentence, a timeline, each alert with its evidence, what was wasted and not checked.
+
+    Args:
+        analysis: What was found.
+        gpu_hour_price: The price of a GPU for an hour, to say what was wasted in money.
+        gpus: How many were used.
+    """
+    run = analysis.run
+    parts: list[RenderableType] = [
+        Text(run.name, style="bold"),
+        Text(
+            f"{run.path} · {run.format}" + (f" · {run.framework}" if run.framework else "") + f" · {span(analysis)}",
+            "dim",
+        ),
+        Text(verdict_sentence(analysis), style=TONES[analysis.verdict]),
+    ]
+    if len(analysis.changes) > 1:
+        parts += [_heading("Timeline"), _timeline(analysis.changes)]
+    for alert in analysis.alerts:
+        parts += [_heading(f"{alert.severity.value} · {alert.rule}", _SEVERITY[alert.severity]), _alert(alert)]
+    wasted = waste_sentence(analysis.waste, gpu_hour_price, gpus) if analysis.waste else None
+    if wasted:
+        parts += [_heading("What taught nothing"), Padding(Text(wasted), (0, 0, 0, 2))]
+    if analysis.unchecked:
+        parts += [_heading("What this log cannot show"), _pairs(analysis.unchecked)]
+    if run.notes:
+        parts += [_heading("How it was read"), *(Padding(Text(note), (0, 0, 0, 2)) for note in run.notes)]
+    return Group(*parts)
+
+
+def runs_report(analyses: Sequence[Analysis], unreadable: Mapping[str, str]) -> RenderableType:
+    """Many runs: a line each, the worst first, and under it what could not be read and why."""
+    from rlwatch.report.analysis import VERDICTS
+
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    table.add_column("run", overflow="fold", ratio=3)
+    table.add_column("verdict", no_wrap=True)
+    table.add_column("steps", justify="right", no_wrap=True)
+    table.add_column("reward", no_wrap=True)
+    table.add_column("first alarm", no_wrap=True)
+    table.add_column("what", overflow="fold", ratio=4)
+    for analysis in sorted(analyses, key=lambda a: (VERDICTS.index(a.verdict), a.run.name)):
+        worst = next((a for a in analysis.alerts if a.severity is not Severity.INFO), None)
+        table.add_row(
+            escape(analysis.run.name),
+            Text(analysis.verdict, style=TONES[analysis.verdict]),
+            str(analysis.run.records[-1].step) if analysis.run.records else "–",
+            reward_from_to(analysis.run),
+            f"step {worst.step}" if worst else "–",
+            Text(f"{worst.rule}: {worst.message}" if worst else "", style="" if worst else "dim"),
+        )
+    counts = [f"{n} {v}" for v in VERDICTS if (n := sum(a.verdict == v for a in analyses))]
+    notes = [Text(f"could not read {path}: {why}", style="red") for path, why in unreadable.items()]
+    found: list[RenderableType] = [table, Text(f"\n{len(analyses)} runs: {', '.join(counts)}.")] if analyses else []
+    return Group(*found, *notes)
+
+
+def reward_from_to(run: Run) -> str:
+    """The mean reward of the first and of the last tenth of the rows that have one; a dash where none has."""
+    values = (record.metrics.get("reward/mean") for record in run.records)
+    found = [value for value in values if value is not None and math.isfinite(value)]
+    if not found:
+        return "–"
+    tenth = max(1, len(found) // 10)
+    first, last = sum(found[:tenth]) / tenth, sum(found[-tenth:]) / tenth
+    return f"{first:.2f} → {last:.2f}".replace("-0.00", "0.00")
+
+
+def _heading(text: str, style: str = "bold") -> Text:
+    return Text(f"\n{text}", style=style)
+
+
+def _timeline(changes: Sequence[Alert]) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(justify="right", style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    for change in sorted(changes, key=lambda c: c.step):
+        if change.state is AlertState.RESOLVED:
+            table.add_row(f"  step {change.step}", Text(f"{change.rule} is over", style="green"))
+        else:
+            style = _SEVERITY[change.severity]
+            table.add_row(
+                f"  step {change.step}", Text(f"{change.rule} {change.severity.value}: {change.message}", style)
+            )
+    return table
+
+
+def _alert(alert: Alert) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim", no_wrap=True)
+    table.add_column(overflow="fold")
+    table.add_row("  What", escape(alert.message))
+    over = f"; over at step {alert.resolved_step}" if alert.resolved_step is not None else ""
+    table.add_row("  When", f"since step {alert.since}; told at step {alert.step}{over}")
+    numbers = [f"{name} {value:.3g}" for name, value in alert.evidence.items() if value is not None]
+    if numbers:
+        table.add_row("  Numbers", escape("   ".join(numbers)))
+    for index, cause in enumerate(alert.causes):
+        table.add_row("  Why" if index == 0 else "", escape(cause.text))
+    for index, advice in enumerate(alert.advice):
+        table.add_row("  Try" if index == 0 else "", escape(f"{advice.text} [{advice.source}]"))
+    return table
+
+
+def _pairs(pairs: Mapping[str, str]) -> RenderableType:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold", style="dim")
+    for name, why in pairs.items():
+        table.add_row(f"  {escape(name)}", escape(why))
+    return table

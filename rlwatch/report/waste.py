@@ -1,0 +1,97 @@
+"""What a run spent on groups that taught nothing: as a share, in tokens, in time, in money."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from rlwatch.runs.records import Run, StepRecord
+
+
+@dataclass(frozen=True)
+class Waste:
+    """What went into zero-variance groups, over all steps that tell of it.
+
+    Args:
+        share: Of the generated tokens; of the groups where `by_groups`.
+        by_groups: The log knows the share of groups and not of tokens.
+        steps: Steps that tell of it.
+        tokens: Tokens generated for nothing; None where the number of completions is not known.
+        seconds: The same share of the time of the steps; None where the log has no times.
+        generation_seconds: The same share of the time of generating; None where the log does not tell it apart.
+    """
+
+    share: float
+    by_groups: bool
+    steps: int
+    tokens: float | None = None
+    seconds: float | None = None
+    generation_seconds: float | None = None
+
+    def money(self, gpu_hour_price: float, gpus: int) -> float | None:
+        """Its price, of the time of generating if that is known, else of whole steps; None where no time is."""
+        seconds = self.seconds if self.generation_seconds is None else self.generation_seconds
+        return None if seconds is None else seconds / 3600 * gpu_hour_price * gpus
+
+
+GENERATION = ("raw/timing_s/gen", "raw/perf/generation_seconds", "raw/timing/generate")
+"""The seconds that a step spent generating, as frameworks call them."""
+
+
+def waste_of(run: Run) -> Waste | None:
+    """Adds up Σ share·length, Σ share·seconds over the steps; None where no step tells of its groups."""
+    by_groups = not any(_value(record, "groups/wasted_tokens") is not None for record in run.records)
+    name = "groups/zero_std" if by_groups else "groups/wasted_tokens"
+    completions = completions_a_step(run)
+    weights = shares = tokens = seconds = generating = 0.0
+    steps = timed = generated = 0
+    before = None
+    for record in run.records:
+        spacing = 1 if before is None else max(1, record.step - before)
+        before = record.step
+        share = _value(record, name)
+        if share is None:
+            continue
+        steps += 1
+        length = _value(record, "length/mean")
+        weight = spacing * (length if length is not None else 1.0)
+        weights += weight
+        shares += weight * share
+        if length is not None and completions is not None:
+            tokens += share * length * completions * spacing
+        time = _value(record, "step_seconds")
+        if time is not None:
+            timed += 1
+            seconds += share * time * spacing
+        own = next((v for v in (_value(record, g) for g in GENERATION) if v is not None), None)
+        if own is not None:
+            generated += 1
+            generating += share * own * spacing
+    if not steps:
+        return None
+    return Waste(
+        share=shares / weights if weights else 0.0,
+        by_groups=by_groups,
+        steps=steps,
+        tokens=tokens if completions is not None and tokens else None,
+        seconds=seconds if timed == steps else None,
+        generation_seconds=generating if generated == steps else None,
+    )
+
+
+def completions_a_step(run: Run) -> float | None:
+    """Completions generated a step, where the configuration says it."""
+    config = run.info.get("config")
+    if not isinstance(config, dict):
+        return None
+    batch, per_generation = config.get("generation_batch_size"), config.get("steps_per_generation")
+    accumulation, reuse = config.get("gradient_accumulation_steps"), config.get("num_iterations") or 1
+    known = (batch, per_generation, accumulation, reuse)
+    if not all(isinstance(x, (int, float)) and x > 0 for x in known):
+        return None
+    return batch * accumulation / per_generation / reuse  # type: ignore[operator, no-any-return]
+
+
+def _value(record: StepRecord, name: str) -> float | None:
+    value = record.metrics.get(name)
+    return value if value is not None and math.isfinite(value) else None
