@@ -65,7 +65,7 @@ class Rows:
             del data[key]
         if not kinds <= _NUMBERS:
             data = numbers(data)
-        elif int in kinds:
+        elif int in kinds and int in set(map(type, data.values())):  # the step is gone from it by now
             for key in [key for key, value in data.items() if type(value) is int]:
                 data[key] = number(data[key])
         return Row(data, step, time, total, evaluation)

@@ -138,7 +138,8 @@ class Source:
                 if not block:
                     yield from _split(text)
                     return
-                cut = max(text.rfind("\n"), text.rfind("\r", 0, -1)) + 1
+                cut = text.rfind("\n") + 1
+                cut = max(cut, text.rfind("\r", cut, -1) + 1)
                 yield from _split(text[:cut])
                 rest = text[cut:]
                 if len(rest) > LINE_LIMIT:
@@ -149,7 +150,9 @@ def _split(text: str) -> list[str]:
     """At \\n, \\r\\n and \\r, and nowhere else: a form feed or a U+2028 is a part of a line."""
     if not text:
         return []
-    lines = text.replace("\r\n", "\n").replace("\r", "\n").split("\n")
+    if "\r" in text:
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    lines = text.split("\n")
     return lines if lines[-1] else lines[:-1]
 
 

@@ -71,7 +71,7 @@ def analyze_run(run: Run, *, since_step: int = 0) -> Analysis:
     if since_step:
         began = {(c.rule, c.since) for c in changes if c.step >= since_step}
         changes = [c for c in changes if (c.rule, c.since) in began]
-    names = {name for name in run.names if any(record.metrics.get(name) is not None for record in run.records)}
+    names = {name for rule in RULES for name in rule.needs if any(r.metrics.get(name) is not None for r in run.records)}
     spoke = {change.rule for change in changes}
     unchecked = {
         rule.name: why

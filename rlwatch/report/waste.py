@@ -40,8 +40,12 @@ GENERATION = ("raw/timing_s/gen", "raw/perf/generation_seconds", "raw/timing/gen
 
 def waste_of(run: Run) -> Waste | None:
     """Adds up Σ share·length, Σ share·seconds over the steps; None where no step tells of its groups."""
-    by_groups = not any(_value(record, "groups/wasted_tokens") is not None for record in run.records)
+    names = set(run.names)
+    by_groups = "groups/wasted_tokens" not in names
     name = "groups/zero_std" if by_groups else "groups/wasted_tokens"
+    if name not in names:
+        return None
+    generation = [own for own in GENERATION if own in names]
     completions = completions_a_step(run)
     weights = shares = tokens = seconds = generating = 0.0
     steps = timed = generated = 0
@@ -63,7 +67,7 @@ def waste_of(run: Run) -> Waste | None:
         if time is not None:
             timed += 1
             seconds += share * time * spacing
-        own = next((v for v in (_value(record, g) for g in GENERATION) if v is not None), None)
+        own = next((v for v in (_value(record, g) for g in generation) if v is not None), None)
         if own is not None:
             generated += 1
             generating += share * own * spacing

@@ -162,7 +162,8 @@ class Run:
     @property
     def names(self) -> list[str]:
         """The metrics that it has, in the order of their first appearance."""
-        return list(dict.fromkeys(name for record in self.records for name in record.metrics))
+        kinds = dict.fromkeys(tuple(record.metrics) for record in self.records)  # most rows have the same
+        return list(dict.fromkeys(name for names in kinds for name in names))
 
     @property
     def metrics(self) -> pl.DataFrame:
