@@ -174,6 +174,7 @@ def truth_of_tokens(batches: list[dict[str, Any]], correct: list[Any] | None = N
         "sampler/logp_gap_mean": statistics.fmean(abs(gap) for gap in gaps),
         "sampler/logp_gap_max": max(abs(gap) for gap in gaps),
         "sampler/ratio_mean": statistics.fmean(math.exp(gap) for gap in gaps),
+        "advantage/mean": mean_a,
         "cov/logp_advantage": statistics.fmean(together),
         "signal/abs_advantage": statistics.fmean(sizes),
         "signal/active_tokens": statistics.fmean(active),

@@ -306,6 +306,7 @@ class Truth(TrainerCallback):
             "cov/logp_advantage": statistics.fmean(
                 (a - mean_a) * (-s - mean_lp) for a, s in zip(advantages, surprisals, strict=True)
             ),
+            "advantage/mean": mean_a,
             "ratio/mean": statistics.fmean(ratios),
             "ratio/max": max(ratios),
         }

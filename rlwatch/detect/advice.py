@@ -33,3 +33,19 @@ CHECK_NUMERICS = Advice(
     "look at the batch of this step and at the precision: fp16 overflows where bf16 does not",
     "PyTorch, automatic mixed precision",
 )
+LONGER_LIMIT = Advice("raise the length limit (max_completion_length)", "DAPO 2503.14476")
+SHORTER_ANSWERS = Advice("ask for shorter answers, or begin with prompts that have them", "DAPO 2503.14476")
+MASK_TRUNCATED = Advice(
+    "leave truncated completions out of the loss (mask_truncated_completions), or shape their reward", "DAPO 2503.14476"
+)
+CHECK_TRAINABLE = Advice(
+    "look at requires_grad of the weights, at the loss mask, and at the learning rate of the first steps",
+    "PyTorch, autograd mechanics",
+)
+TOKEN_WEIGHTS = Advice(
+    "correct for the sampler a token at a time, or truncate the weight: a product shrinks with the length",
+    "vLLM, training-inference mismatch",
+)
+SAME_SAMPLER = Advice(
+    "let sampler and trainer use the same kernels, precision and temperature", "vLLM, training-inference mismatch"
+)

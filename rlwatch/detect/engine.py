@@ -31,14 +31,16 @@ class _Track:
             last finding is severe.
         clear: Since when it has found nothing.
         alert: What has been told and is not over.
+        waiting: What the last record showed and has not held for long enough, and that record.
     """
 
-    __slots__ = ("alert", "at_least", "clear")
+    __slots__ = ("alert", "at_least", "clear", "waiting")
 
     def __init__(self) -> None:
         self.at_least: list[_Streak] = []
         self.clear: _Streak | None = None
         self.alert: Alert | None = None
+        self.waiting: tuple[Finding | Untold, StepRecord] | None = None
 
 
 class Engine:
@@ -72,6 +74,7 @@ class Engine:
         self._last_step = record.step
         changes = []
         for rule, track in self._rules:
+            track.waiting = None
             found = rule.update(record)
             if found is NO_DATA:
                 continue
@@ -88,6 +91,11 @@ class Engine:
                 changes.append(change)
         return changes
 
+    def held_back(self) -> list[Alert]:
+        """What the last record shows and has not held for long enough to be told: each as a pending alert."""
+        found = ((rule, track, track.waiting) for rule, track in self._rules if track.waiting is not None)
+        return [self._alert(r, t, w[0], w[0].severity, w[1], AlertState.PENDING) for r, t, w in found]
+
     def _fire(
         self, rule: Rule, track: _Track, found: Finding | Untold, record: StepRecord, spacing: int
     ) -> Alert | None:
@@ -96,20 +104,35 @@ class Engine:
         del at_least[rank + 1 :]
         for streak in at_least:
             streak.records += 1
+        since = found.since if isinstance(found, Untold) else None
         while len(at_least) <= rank:
-            at_least.append(_Streak(record.step))
+            at_least.append(_Streak(record.step) if since is None else _Streak(since, rule.hold.records))
         told = -1 if track.alert is None else _SEVERITIES.index(track.alert.severity)
         while rank > told and not at_least[rank].held(rule.hold, record.step, spacing):
             rank -= 1
         if rank <= told:
+            if told < 0:
+                track.waiting = (found, record)
             return None
+        track.alert = self._alert(rule, track, found, _SEVERITIES[rank], record, AlertState.FIRING)
+        return track.alert
+
+    def _alert(
+        self,
+        rule: Rule,
+        track: _Track,
+        found: Finding | Untold,
+        severity: Severity,
+        record: StepRecord,
+        state: AlertState,
+    ) -> Alert:
         if isinstance(found, Untold):
             found = found.tell()
-        track.alert = Alert(
+        return Alert(
             rule=rule.name,
-            severity=_SEVERITIES[rank],
-            state=AlertState.FIRING,
-            since=track.alert.since if track.alert else at_least[0].since,
+            severity=severity,
+            state=state,
+            since=track.alert.since if track.alert else track.at_least[0].since,
             step=record.step,
             time=record.time,
             value=found.value,
@@ -120,7 +143,6 @@ class Engine:
             advice=tuple(found.advice),
             run=self._run,
         )
-        return track.alert
 
     def _release(self, rule: Rule, track: _Track, alert: Alert, record: StepRecord, spacing: int) -> Alert | None:
         track.at_least.clear()

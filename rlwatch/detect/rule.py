@@ -40,10 +40,13 @@ class Untold(NamedTuple):
     Args:
         severity: The finding's.
         tell: Makes the finding; it is called before the rule gets the next record, or never.
+        since: A step since which it has held for as many records as it has to, by the rule's own account; None where
+            the engine counts.
     """
 
     severity: Severity
     tell: Callable[[], Finding]
+    since: int | None = None
 
 
 class Quiet(Enum):

@@ -18,6 +18,9 @@ from rlwatch.runs.records import Alert, AlertState, Run, Severity
 VERDICTS = ("failed", "degraded", "at-risk", "healthy", "insufficient")
 """Worst first; `insufficient` says that too little is there to say anything."""
 
+ESSENTIAL = {"reward-collapse", "entropy-collapse", "dead-groups"}
+"""Where none of these could be checked, the others say little."""
+
 
 @dataclass(frozen=True)
 class Analysis:
@@ -68,6 +71,7 @@ def analyze_run(run: Run, *, since_step: int = 0) -> Analysis:
     """
     engine = Engine(default_rules(_config(run)), run=run.name)
     changes = [change for record in run.records for change in engine.feed(record)]
+    changes += _of_a_short_log(run, engine)
     if since_step:
         began = {(c.rule, c.since) for c in changes if c.step >= since_step}
         changes = [c for c in changes if (c.rule, c.since) in began]
@@ -132,6 +136,19 @@ def open_at_the_end(changes: Iterable[Alert]) -> list[Alert]:
     return [alert for alert in latest_alerts(list(changes)) if alert.state is AlertState.FIRING]
 
 
+def _of_a_short_log(run: Run, engine: Engine) -> list[Alert]:
+    """What a log shows that ends before anything can have held: a warning, which says on how little it rests."""
+    rows = len(run.records)
+    if not rows or run.records[-1].step - run.records[0].step + 1 >= TOO_EARLY:
+        return []
+    evidence = f" (low evidence: {rows} row{'s' * (rows > 1)})"
+    return [
+        replace(alert, severity=Severity.WARNING, state=AlertState.FIRING, message=alert.message + evidence)
+        for alert in engine.held_back()
+        if alert.severity is not Severity.INFO
+    ]
+
+
 def _verdict(run: Run, changes: Sequence[Alert], unchecked: dict[str, str]) -> str:
     """Failed: it had stopped learning at its end. Degraded: it had, and recovered. At risk: it was on its way there."""
     alerts = latest_alerts(list(changes))
@@ -143,7 +160,7 @@ def _verdict(run: Run, changes: Sequence[Alert], unchecked: dict[str, str]) -> s
     if Severity.WARNING in still:
         return "at-risk"
     span = run.records[-1].step - run.records[0].step + 1 if run.records else 0
-    if span < TOO_EARLY or len(unchecked) >= len(RULES) - 1:  # non-finite alone says little
+    if span < TOO_EARLY or unchecked.keys() >= ESSENTIAL:
         return "insufficient"
     return "healthy"
 

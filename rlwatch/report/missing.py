@@ -20,6 +20,11 @@ _HOW: dict[str, dict[str, str]] = {
         "verl": "set actor_rollout_ref.actor.calculate_entropy=True",
         "": "log the mean entropy of the generated tokens",
     },
+    "sampler/": {
+        "trl": "rlwatch's callback records it where TRL samples with vLLM; TRL's own number is taken after clipping",
+        "": "log the mean of p/p_sampler before any clipping",
+    },
+    "advantage/": {"": "log the mean advantage"},
     "reward/": {"": "log the mean reward of the generated completions"},
     "length/": {"": "log the length of each completion, and whether it was correct"},
     "grad/": {

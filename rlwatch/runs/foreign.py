@@ -52,6 +52,7 @@ VERL: Mapping[str, str] = {
     # k3 unless kl_loss_type says otherwise
     "actor/kl_loss": "kl/ref",
     "critic/score/mean": "reward/mean",
+    "critic/advantages/mean": "advantage/mean",
     "response_length/mean": "length/mean",
     "response_length/clip_ratio": "length/truncated",
     "perf/time_per_step": "step_seconds",

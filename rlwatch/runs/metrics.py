@@ -161,6 +161,12 @@ _TABLE = (
         "Tokens that move the policy: with an advantage, and neither clipped nor masked.",
         "tokens with ∂L_policy/∂log p ≠ 0 / tokens",
     ),
+    Metric(
+        "advantage/mean",
+        "advantage",
+        "Near 0 where siblings are the baseline, whatever the reward.",
+        "mean of A over the tokens",
+    ),
     Metric("signal/abs_advantage", "advantage", "Size of the advantage.", "mean of |A| over the step's completions"),
     Metric(
         "signal/ess",

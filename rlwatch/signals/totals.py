@@ -20,6 +20,7 @@ def token_metrics(sums: Mapping[str, float], maxima: Mapping[str, float]) -> dic
     mean("entropy/correct", "correct_entropy", "correct_tokens")
     mean("entropy/incorrect", "incorrect_entropy", "incorrect_tokens")
     mean("surprisal/mean", "logp", "tokens", sign=-1.0)
+    mean("advantage/mean", "advantage", "tokens")
     mean("ratio/mean", "ratio", "ratios")
     mean("clip/low", "clipped_low", "ratios")
     mean("clip/high", "clipped_high", "ratios")

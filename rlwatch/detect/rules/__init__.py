@@ -8,10 +8,16 @@ from typing import Any
 from rlwatch.detect.rule import Rule
 from rlwatch.detect.rules.dead_groups import DeadGroups
 from rlwatch.detect.rules.entropy_collapse import EntropyCollapse
+from rlwatch.detect.rules.group_size_one import GroupSizeOne
+from rlwatch.detect.rules.no_gradient import NoGradient
 from rlwatch.detect.rules.non_finite import NonFinite
 from rlwatch.detect.rules.reward_collapse import RewardCollapse
+from rlwatch.detect.rules.sampler_mismatch import SamplerMismatch
+from rlwatch.detect.rules.truncation import Truncation
 
-RULES: tuple[type[Rule], ...] = (NonFinite, RewardCollapse, DeadGroups, EntropyCollapse)
+RULES: tuple[type[Rule], ...] = (
+    NonFinite, RewardCollapse, DeadGroups, EntropyCollapse, NoGradient, SamplerMismatch, GroupSizeOne, Truncation,
+)  # fmt: skip
 
 
 def default_rules(config: Mapping[str, Any] | None = None) -> list[Rule]:

@@ -95,7 +95,7 @@ class DeadGroups(Rule):
         if self._dead.update(record.step, dead) < ALL:
             return CLEAR
         worst, best = self._seen
-        if reward is not None and reward >= best and (best > worst or reward > 0):
+        if reward is not None and reward >= best and (best > worst or (reward > 0 and not _loses_somewhere(record))):
             return CLEAR  # solved, as far as can be told
         return Untold(Severity.CRITICAL, lambda: self._all_dead(record))
 
@@ -196,3 +196,9 @@ class DeadGroups(Rule):
         if stuck >= failed:
             return [RAISE_CLIP_HIGH, MORE_EXPLORATION, GO_BACK]
         return [EASIER_PROMPTS, LARGER_GROUPS]
+
+
+def _loses_somewhere(record: StepRecord) -> bool:
+    """A reward function takes something off: the best that there is would not lose anything."""
+    parts = (value for name, value in record.metrics.items() if name.startswith("reward/"))
+    return any(value is not None and value < 0 for value in parts)

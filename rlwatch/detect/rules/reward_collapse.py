@@ -15,6 +15,8 @@ LOST = 0.5
 """Share of the way from the best smoothed reward down to the floor at which it is critical: "more than half below its
 best so far" found 9 of 9 collapses of real GRPO runs and was raised on 3 of 37 others, 2 of which ended badly."""
 SLIPPING = 1 / 3
+GONE = 0.1
+"""Of the best reward: where that little is left, after a row with less than half of it, no smoothing is waited for."""
 NOISE = 4.0
 """Standard errors that a fall must also exceed, so that a noisy small batch is no collapse."""
 
@@ -24,7 +26,8 @@ class RewardCollapse(Rule):
 
     fall = (best − level) / (best − floor), with floor = min(0, lowest level so far): for rewards above zero it is the
     share of the reward that is gone; for negative rewards, of what the run had gained. Critical from 1/2, a warning
-    from 1/3. Missing or non-finite rewards say nothing.
+    from 1/3. Rows that lose half of it and then nine tenths are critical as they are, if that is beyond what rows
+    scattered by before. Missing or non-finite rewards say nothing.
     """
 
     name = "reward-collapse"
@@ -36,6 +39,8 @@ class RewardCollapse(Rule):
         super().__init__(config)
         self._reward = Ewma(HALF_LIFE)
         self._variance = Ewma(HALF_LIFE * 4)
+        self._scatter = Ewma(HALF_LIFE * 4)  # of rows that have not lost half, around the level before them
+        self._lost_since: int | None = None
         self._first_step: int | None = None
         self._best: float | None = None
         self._best_step = 0
@@ -51,6 +56,7 @@ class RewardCollapse(Rule):
             self._entropy.update(record.step, entropy)
         if reward is None:
             return NO_DATA
+        gone_since = self._gone_since(record.step, reward)
         if self._reward.weight:
             self._variance.update(record.step, (reward - self._reward.level) ** 2)
         level = self._reward.update(record.step, reward)
@@ -63,6 +69,11 @@ class RewardCollapse(Rule):
         if self._best is None or level > self._best:
             self._best, self._best_step = level, record.step
             self._entropy_at_best = self._entropy.level if self._entropy.weight else None
+        evidence, best = {"reward/mean": reward, "entropy/mean": entropy}, self._best
+        if gone_since is not None:
+            return Untold(
+                Severity.CRITICAL, lambda: self._finding(Severity.CRITICAL, reward, best, evidence), gone_since
+            )
         scale = self._best - self._lowest
         fallen = self._best - level
         if fallen <= SLIPPING * scale:
@@ -72,9 +83,21 @@ class RewardCollapse(Rule):
         rounding = 1e-9 * abs(self._best)
         if fallen <= max(SLIPPING * scale, NOISE * error, rounding):
             return CLEAR
-        severity, best = Severity.CRITICAL if fallen >= LOST * scale else Severity.WARNING, self._best
-        evidence = {"reward/mean": reward, "entropy/mean": entropy}
+        severity = Severity.CRITICAL if fallen >= LOST * scale else Severity.WARNING
         return Untold(severity, lambda: self._finding(severity, level, best, evidence))
+
+    def _gone_since(self, step: int, reward: float) -> int | None:
+        """Where a row has lost nine tenths of the best, beyond the rows' scatter: since when each row has lost half."""
+        level = self._reward.level if self._reward.weight else reward
+        if self._best is None or self._best - reward < LOST * (self._best - self._lowest):
+            self._scatter.update(step, (reward - level) ** 2)
+            self._lost_since = None
+            return None
+        if self._lost_since is None:
+            self._lost_since = step
+            return None
+        nearly_all = self._best - reward >= (1 - GONE) * (self._best - self._lowest)
+        return self._lost_since if nearly_all and self._best - reward > NOISE * self._scatter.level**0.5 else None
 
     def _finding(self, severity: Severity, level: float, best: float, evidence: Metrics) -> Finding:
         return Finding(

@@ -1,0 +1,57 @@
+"""sampler-mismatch: what samples the completions is not the policy that is trained."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from rlwatch.detect.advice import SAME_SAMPLER, TOKEN_WEIGHTS
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
+from rlwatch.detect.streaming import Ewma
+from rlwatch.runs.records import Severity, StepRecord
+
+HALF_LIFE = 20.0  # optimizer steps
+WARNING, CRITICAL = math.log(2.0), math.log(5.0)
+
+
+class SamplerMismatch(Rule):
+    """The importance weight p/p_sampler is far from 1 on average.
+
+    Drawn from the sampler its expectation is exactly 1, whatever the two are, as long as the sampler can produce what
+    the policy can: a mean of half or twice that is a warning, of a fifth or five times critical, for every update is
+    scaled by it.
+    """
+
+    name = "sampler-mismatch"
+    needs = ("sampler/ratio_mean",)
+    hold = Hold(steps=10, records=3)
+    release = Hold(steps=20, records=3)
+
+    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+        super().__init__(config)
+        self._log_ratio = Ewma(HALF_LIFE)
+
+    def update(self, record: StepRecord) -> Untold | Quiet:
+        """See the class."""
+        ratio = finite(record, "sampler/ratio_mean")
+        if ratio is None or ratio < 0:
+            return NO_DATA
+        level = self._log_ratio.update(record.step, math.log(max(ratio, 1e-9)))
+        if abs(level) < WARNING:
+            return CLEAR
+        severity = Severity.CRITICAL if abs(level) >= CRITICAL else Severity.WARNING
+        return Untold(severity, lambda: self._finding(severity, math.exp(level), record))
+
+    def _finding(self, severity: Severity, ratio: float, record: StepRecord) -> Finding:
+        names = ("sampler/ratio_mean", "sampler/logp_gap_mean", "sampler/logp_gap_max", "ratio/mean", "grad/norm")
+        scaled = f"{1 / ratio:.3g} times smaller" if ratio < 1 else f"{ratio:.3g} times larger"
+        return Finding(
+            severity=severity,
+            value=ratio,
+            reference=1.0,
+            message=f"the weight that corrects for the sampler is {ratio:.3g} on average, and should be 1: updates are "
+            f"{scaled}",
+            evidence={name: value for name in names if (value := finite(record, name)) is not None},
+            advice=[TOKEN_WEIGHTS, SAME_SAMPLER],
+        )
