@@ -42,7 +42,7 @@ class Analysis:
 
     @property
     def alerts(self) -> list[Alert]:
-        """Each alert once, open ones first, the worst first.
+        """Each alert once, open ones first, the worst first, and then the earliest.
 
         Its `step` is that at which it would have been told live, at its highest severity, also where it is over:
         `resolved_step` says since when.
@@ -53,7 +53,7 @@ class Analysis:
             if change.state is AlertState.RESOLVED and known is not None:
                 change = replace(known, state=change.state, resolved_step=change.resolved_step)
             told[change.rule, change.since] = change
-        return sorted(told.values(), key=lambda a: (a.state is not AlertState.FIRING, -a.severity.rank, a.since))
+        return sorted(told.values(), key=lambda a: (a.state is not AlertState.FIRING, -a.severity.rank, a.step))
 
     @property
     def worst(self) -> Severity | None:

@@ -69,12 +69,13 @@ def runs_report(analyses: Sequence[Analysis], unreadable: Mapping[str, str]) -> 
     table.add_column("what", overflow="fold", ratio=4)
     for analysis in sorted(analyses, key=lambda a: (VERDICTS.index(a.verdict), a.run.name)):
         worst = next((a for a in analysis.alerts if a.severity is not Severity.INFO), None)
+        told = [c.step for c in analysis.changes if c.severity is not Severity.INFO and c.state is AlertState.FIRING]
         table.add_row(
             escape(analysis.run.name),
             Text(analysis.verdict, style=TONES[analysis.verdict]),
             str(analysis.run.records[-1].step) if analysis.run.records else "–",
             reward_from_to(analysis.run),
-            f"step {worst.step}" if worst else "–",
+            f"step {min(told)}" if told else "–",
             Text(f"{worst.rule}: {worst.message}" if worst else "", style="" if worst else "dim"),
         )
     counts = [f"{n} {v}" for v in VERDICTS if (n := sum(a.verdict == v for a in analyses))]
