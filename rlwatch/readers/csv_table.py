@@ -41,9 +41,10 @@ def sniff(source: Source) -> bool:
         return False
     if len(lines) < 2:
         return len(source.head) >= HEAD  # a first line that goes on: of a wide table
-    header, *cells = _parsed(lines[:2], separator)
-    if not cells:
+    parsed = _parsed([line.replace("\0", "") for line in lines[:2]], separator)
+    if len(parsed) < 2:
         return False
+    header, *cells = parsed
     complete = len(source.head) < HEAD or len(lines) > 2
     named = sum(number(cell) is NOTHING for cell in header)
     numeric = sum(not cell.strip() or number(_point(cell, separator)) is not NOTHING for cell in cells[0])
