@@ -27,6 +27,9 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 
+alerts_app = typer.Typer(help="How alerts reach people.", no_args_is_help=True)
+app.add_typer(alerts_app, name="alerts")
+
 RUNS = Path("runs")
 RunsArgument = Annotated[Path, typer.Argument(metavar="[RUNS]", help="The folder that holds run directories.")]
 
@@ -153,6 +156,23 @@ def follow(
 ) -> None:
     """Watch a growing log of another framework: alerts here, curves on the page; end with Ctrl-C."""
     _follow(str(path), _options(every, []), into)
+
+
+@alerts_app.command("test")
+def alerts_test() -> None:
+    """Send a test alert through each configured channel and say what happened.
+
+    Exit code: 0 if each arrived, 1 if one did not, 2 if no channel is configured.
+    """
+    from rlwatch.alerts.configured import COMMAND, WEBHOOKS, channels, try_all
+
+    configured = channels()
+    if not configured:
+        raise _wrong(f"no channel is configured: set {WEBHOOKS[0]} or {COMMAND} in the environment")
+    results = try_all(configured)
+    for name, problem in results:
+        print(f"{name}: {'sent' if problem is None else f'not sent: {problem}'}")
+    raise typer.Exit(int(any(problem is not None for _, problem in results)))
 
 
 @app.command()

@@ -12,6 +12,8 @@ from typing import Any
 
 from rlwatch.alerts import stdout
 from rlwatch.alerts import wandb as wandb_alerts
+from rlwatch.alerts.configured import channels
+from rlwatch.alerts.outbox import Outbox
 from rlwatch.capture.generation import FloatArray, Generation, rollout_table
 from rlwatch.capture.guard import Guard
 from rlwatch.capture.resume import Bookmark, Resumption, corrections, replay, resumes
@@ -57,6 +59,7 @@ class Session:
             self.writer = guard.run("opening the run directory", self._open, root, name, info)
         self._engine = Engine(default_rules(info.get("config", {})), run=self.name)
         self._wandb = WandbStream()
+        self._outbox = guard.run("opening the outbox", self._open_outbox, root)
         guard.on_new_fault = self._save_faults
         if resumption is not None and resumption.run is not None and self.writer is not None:
             guard.run("setting rollouts aside", self.writer.set_aside, resumption.back_to)
@@ -94,6 +97,9 @@ class Session:
     def close(self) -> None:
         """The run is over, or the process is."""
         atexit.unregister(self.close)
+        outbox, self._outbox = self._outbox, None
+        if outbox is not None:
+            self.guard.run("sending the last alerts", outbox.close)
         if self.writer is not None:
             self.guard.run("writing the last rollouts", self.writer.finish_rollouts)  # what fails there is noted too
             faults = {"faults": self._faults()} if self.guard.faults else {}
@@ -107,6 +113,10 @@ class Session:
             entry = {"step": self.resumption.step, "time": time.time(), "missing": self.resumption.missing}
             info = {**info, "resumed": [entry]}
         return RunWriter(path, info, on_fault=self._note_rollouts)
+
+    def _open_outbox(self, root: str | os.PathLike[str]) -> Outbox:
+        folder = self.path / "outbox" if self.path is not None else None
+        return Outbox(channels(), folder, others=Path(root), note=self.guard.note)
 
     def _go_on(self, run: Path, resumption: Resumption, info: Mapping[str, Any]) -> RunWriter:
         before = {key: value for key, value in resumption.info.items() if key != "ended"}
@@ -131,6 +141,8 @@ class Session:
             self.guard.note("writing rollouts", OSError("the disk is slow: waiting shards of rollouts were dropped"))
 
     def _deliver(self, alert: Alert) -> None:
+        if self._outbox is not None:  # first: a kill between the two is made good when the training resumes
+            self.guard.run("putting an alert into the outbox", self._outbox.put, alert)
         if self.writer is not None:
             self.guard.run("writing an alert", self.writer.alert, alert)
         self.guard.run("printing an alert", stdout.show, alert)

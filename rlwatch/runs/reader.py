@@ -160,7 +160,7 @@ def stream_records(run: Path) -> Iterator[StepRecord]:
 
 def read_alerts(run: Path, cursor: int = 0) -> Chunk[Alert]:
     """The changes of alerts' states after a cursor, without those that a resumed training took back."""
-    return _read_lines(run / ALERTS_FILE, cursor, _alert)
+    return _read_lines(run / ALERTS_FILE, cursor, alert_of)
 
 
 def latest_alerts(changes: Sequence[Alert]) -> list[Alert]:
@@ -235,7 +235,12 @@ def _record(data: dict[str, Any]) -> StepRecord:
     return StepRecord(int(data["step"]), float(data["time"]), restore_floats(data["metrics"]))
 
 
-def _alert(data: dict[str, Any]) -> Alert:
+def alert_of(data: dict[str, Any]) -> Alert:
+    """An alert from its line, NaN and inf restored.
+
+    Raises:
+        KeyError, ValueError, TypeError, AttributeError: It is not what rlwatch writes.
+    """
     numbers = restore_floats({name: data[name] for name in ("value", "reference", "time")})
     steps = {name: int(data[name]) for name in ("since", "step")}
     causes = [{**cause, "evidence": restore_floats(cause.get("evidence", {}))} for cause in data.get("causes", ())]

@@ -171,7 +171,7 @@ class RunWriter:
             return False
 
     def _write_info(self) -> None:
-        temporary = self.path / f".run.json.{os.getpid()}"
+        temporary = self.path / f".run.json.{os.getpid()}.{threading.get_ident()}"
         temporary.write_text(encode(self._info) + "\n", encoding="utf-8")
         os.replace(temporary, self.path / "run.json")
 
