@@ -18,9 +18,10 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)  ## what watching costs, and how fast logs are read
+bench: $(READY)  ## what watching costs, how fast logs are read, how well the rules do
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/detectors.py
 
 docs: $(READY)  ## built into site/
 	$(BIN)/python -m mkdocs build --strict

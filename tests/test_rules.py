@@ -387,3 +387,42 @@ def test_a_rule_says_what_it_needs_and_where_its_numbers_come_from(rule: type) -
     assert rule.name
     records = story(steps=60, **{name.replace("/", "__"): (lambda t: math.nan) for name in rule.needs})
     assert not [a for a in judge(records) if a.rule == rule.name and a.rule != "non-finite"], "NaN says nothing to it"
+
+
+def test_negative_rewards_that_only_scatter_are_no_collapse() -> None:
+    """Any new low is below everything that was gained; the floor is what was lowest before the best."""
+    for seed in range(20):
+        generator, level, values = random.Random(seed), 0.0, []
+        for _ in range(120):
+            level = 0.7 * level + generator.gauss(0, 0.05)
+            values.append(-0.5 + level)
+        records = [StepRecord(5 * (i + 1), 0.0, {"reward/mean": v, "reward/std": 0.3}) for i, v in enumerate(values)]
+        assert told(judge(records), at_least=Severity.CRITICAL) == set(), seed
+
+
+def test_a_gradient_that_goes_to_nothing_is_seen_though_the_kl_is_not_zero() -> None:
+    """Every step has its own gradient; only a row that stands for several needs the KL as a witness."""
+    norm = lambda t: 0.5 if t < 0.5 else 0.0  # noqa: E731
+    alerts = judge(
+        story(grad__norm=norm, groups__zero_std=lambda t: 0.5, reward__mean=lambda t: 0.4, kl__ref=lambda t: 0.01)
+    )
+    [alert] = [a for a in alerts if a.rule == "no-gradient"]
+    assert STEPS // 2 <= alert.since <= alert.step <= STEPS // 2 + 25
+
+
+def test_all_groups_failed_is_critical_as_early_in_a_rich_log_as_in_a_poor_one() -> None:
+    kinds = {"groups__solved": lambda t: 0.0, "groups__failed": lambda t: 1.0, "groups__stuck": lambda t: 0.0}
+    [alert] = [
+        a for a in judge(story(steps=60, reward__mean=lambda t: 0.0, **kinds)) if a.severity is Severity.CRITICAL
+    ]
+    assert (alert.rule, alert.step) == ("dead-groups", 20)
+
+
+def test_a_policy_that_was_already_coming_apart_at_its_best_reward_came_apart() -> None:
+    records = story(
+        every=5,
+        entropy__mean=ramp(0.2, 1.5, 0.1, 0.9),
+        reward__mean=lambda t: 0.9 - 0.02 * abs(t - 0.3) if t < 0.6 else max(0.0, 0.9 - 3 * (t - 0.6)),
+    )
+    alert = next(a for a in judge(records) if a.rule == "reward-collapse" and a.severity is Severity.CRITICAL)
+    assert "the policy came apart" in alert.causes[0].text

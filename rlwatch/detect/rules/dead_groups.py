@@ -42,8 +42,8 @@ class DeadGroups(Rule):
     A high zero-variance share by itself is no failure: a run that has solved its prompts has it too. With smoothed
     shares, unsolved = failed + stuck:
 
-    - critical: unsolved ≥ 0.75, the reward has not gained for 50 steps, and either three quarters of the groups that
-      did not fail are stuck, or unsolved ≥ 0.95;
+    - critical: unsolved ≥ 0.995; or unsolved ≥ 0.75, the reward has not gained for 50 steps, and either three quarters
+      of the groups that did not fail are stuck, or unsolved ≥ 0.95;
     - warning: stuck ≥ 0.3, or unsolved ≥ 0.75;
     - info: solved ≥ 0.9 (it is done), or failed ≥ 0.5 (compute that teaches nothing).
 
@@ -157,6 +157,8 @@ class DeadGroups(Rule):
 
     def _severity(self, solved: float, failed: float, stuck: float, step: int) -> Severity | None:
         unsolved = failed + stuck
+        if unsolved >= ALL:
+            return Severity.CRITICAL
         mostly_stuck = stuck >= DEAD_CRITICAL * (1 - failed)
         if unsolved >= DEAD_CRITICAL and (mostly_stuck or unsolved >= HOPELESS) and self._progress.stalled(step):
             return Severity.CRITICAL

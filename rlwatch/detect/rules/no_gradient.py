@@ -10,7 +10,7 @@ from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Unto
 from rlwatch.detect.streaming import Ewma
 from rlwatch.runs.records import Cause, Severity, StepRecord
 
-HALF_LIFE = 20.0  # optimizer steps
+HALF_LIFE = 2.0  # optimizer steps: after a healthy beginning, nine rows of nothing are seen as that
 NEARLY_ALWAYS = 0.95
 ALIVE = 0.9
 """With a tenth of the groups alive, a gradient of exactly 0 has another reason."""
@@ -43,7 +43,7 @@ class NoGradient(Rule):
         if norm is None or (dead is None and spread is None) or (kl is None and passed > 1):
             return NO_DATA
         alive = dead <= ALIVE if dead is not None else bool(spread)
-        still = norm == 0 and alive and (kl is None or kl == 0)
+        still = norm == 0 and alive and (passed == 1 or kl == 0)
         share = self._still.update(record.step, float(still))
         if share < NEARLY_ALWAYS:
             return CLEAR

@@ -11,7 +11,7 @@ from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Unto
 from rlwatch.detect.streaming import Ewma
 from rlwatch.runs.records import Severity, StepRecord
 
-HALF_LIFE = 20.0  # optimizer steps
+HALF_LIFE = 10.0  # optimizer steps
 WARNING, CRITICAL = math.log(2.0), math.log(5.0)
 
 
