@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
 
+from chromium import CHROMIUM, FLAGS
 from tiny import PROMPTS, odd_digit, quiet
 
 # Tests reach nothing but this machine, and say nothing to anybody.
@@ -22,6 +23,19 @@ for name in ("RLWATCH_SLACK_WEBHOOK", "SLACK_WEBHOOK_URL", "RLWATCH_ALERT_COMMAN
 def pytest_configure(config: pytest.Config) -> None:
     """One thread a process, set before torch starts any: two would fight over two cores with the browser."""
     os.environ.setdefault("OMP_NUM_THREADS", "1")
+
+
+@pytest.fixture(scope="module")  # not longer: its event loop would be in the way of async reward functions
+def browser() -> Iterator[Any]:
+    """A real Chromium; pages are opened in it and closed by the tests."""
+    from playwright import sync_api
+
+    with sync_api.sync_playwright() as playwright:
+        chromium = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
+        try:
+            yield chromium
+        finally:
+            chromium.close()
 
 
 @pytest.fixture(scope="session")

@@ -240,8 +240,10 @@ def test_a_loss_that_is_not_what_the_configuration_says_is_found_out(
     info = read_info(watcher.run_dir)
     assert "faults" not in info
     assert "trains on something else" in info["absent"]["clip/*"]
+    assert "trains on something else" in info["absent"]["grad/effective_norm"]
     for record in read_records(watcher.run_dir).items:
-        assert not {"clip/high", "ratio/mean", "signal/ess", "weight/long"} & set(record.metrics)
+        assert not {"clip/high", "ratio/mean", "signal/ess", "weight/long", "advantage/mean"} & set(record.metrics)
+        assert not {"grad/effective_norm", "grad/policy_norm"} & set(record.metrics), "nobody knows what it is made of"
         assert {"entropy/mean", "groups/zero_std", "length/mean", "grad/norm"} <= set(record.metrics)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import contextlib
 import math
-import shutil
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,33 +11,22 @@ from typing import Any
 
 import pytest
 
+from chromium import needs_chromium
+
 pytest.importorskip("dash", reason="the extra `dashboard` is not installed")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-from playwright import sync_api
 
 from rlwatch.runs.records import Advice, Alert, AlertState, Cause, Severity, StepRecord
 from rlwatch.runs.writer import RunWriter
 from rlwatch_dashboard import numbers, run_in_background
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 PATIENCE = 30_000  # milliseconds; a slow machine may need them, a fast one never waits for them
 
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no Chromium at {CHROMIUM}")
+pytestmark = needs_chromium
 
 PLOTS = "[...document.querySelectorAll('.js-plotly-plot')].filter(p => p.data)"
 TRACE = f"(name => {PLOTS}.flatMap(p => p.data).find(t => t.meta === name))"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 class Visit:

@@ -9,17 +9,16 @@ import pytest
 
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
+from chromium import needs_chromium
 from rlwatch import RLWatchCallback
 from rlwatch.runs.reader import read_alerts, read_records
 from rlwatch.runs.records import AlertState, Severity
-from test_dashboard_browser import CHROMIUM, browser, visit
+from test_dashboard_browser import visit
 
 STEPS = 80
 
-__all__ = ["browser"]  # the fixture
 
-
-@pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no Chromium at {CHROMIUM}")
+@needs_chromium
 def test_a_training_whose_groups_are_dead_shows_it_on_an_open_page(
     browser: Any, make_trainer: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -3,37 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from chromium import needs_chromium
+
 pytest.importorskip("plotly", reason="the extra `dashboard` is not installed")
 pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
 
-from playwright import sync_api
 
 from report_runs import EVIL, made, not_finite
 from rlwatch.report.html import html_report
 
-CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
-FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
-
-pytestmark = pytest.mark.skipif(not Path(CHROMIUM).exists(), reason=f"there is no Chromium at {CHROMIUM}")
+pytestmark = needs_chromium
 
 DRAWN = "[...document.querySelectorAll('.plot')].filter(p => p.querySelector('.scatterlayer path')).length"
-
-
-@pytest.fixture(scope="module")
-def browser() -> Iterator[Any]:
-    with sync_api.sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=CHROMIUM, args=FLAGS)
-        try:
-            yield browser
-        finally:
-            browser.close()
 
 
 class Opened:

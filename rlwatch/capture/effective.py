@@ -34,7 +34,7 @@ class EffectiveGradient:
 
     def __init__(self, trainer: Any, config: LossConfig | None, regularisers: list[str], every: int) -> None:
         self.absent: dict[str, str] = {}
-        self.mismatch: float | None = None
+        self.mismatch = -1.0  # of this rank, in the first step; below 0 while no loss was seen
         self._trainer = trainer
         self._config = config
         self._every = every
@@ -81,7 +81,7 @@ class EffectiveGradient:
             return
         aux = float(getattr(self._trainer, "router_aux_loss_coef", 0.0) or 0.0)
         if not self._checked:
-            self.mismatch = max(self.mismatch or 0.0, micro.mismatch(self._config, loss.detach(), aux))
+            self.mismatch = max(self.mismatch, micro.mismatch(self._config, loss.detach(), aux))
         if self.sampled and self._splits and self._wanted:
             try:
                 gradients = micro.regulariser_gradients(self._config, aux, self._parameters)
@@ -102,12 +102,13 @@ class EffectiveGradient:
         window.extra.update(self._update.after(self._parameters))
         self._parameters = []
 
-    def end_step(self, metrics: dict[str, float], gradient_squared: float | None) -> str | None:
+    def end_step(self, metrics: dict[str, float], gradient_squared: float | None, mismatch: float) -> str | None:
         """The step is over: puts the estimate into its metrics.
 
         Args:
             metrics: The step's, with what a split found.
             gradient_squared: Σ g² over all tokens and ranks, or None where it is not known.
+            mismatch: The largest of all ranks; below 0 where no loss was seen.
 
         Returns:
             After the first step, a sentence if the loss turned out to be another than it seemed.
@@ -118,15 +119,17 @@ class EffectiveGradient:
                 self._stretch = exact / size
             elif exact is None and self._stretch is not None and "grad/clip_coef" in metrics:
                 metrics["grad/effective_estimate"] = metrics["grad/clip_coef"] * self._stretch * size
-        if self._checked or self.mismatch is None:
+        if self._checked or mismatch < 0:
             return None
         self._checked = True
-        if self.mismatch <= MISMATCH:
+        if mismatch <= MISMATCH:
             return None
-        return (
-            f"the loss that rlwatch rebuilds from what it captured is {self.mismatch:.2g} of its size away from the "
+        why = (
+            f"the loss that rlwatch rebuilds from what it captured is {mismatch:.2g} of its size away from the "
             "trainer's, so this trainer trains on something else than its configuration says"
         )
+        self._give_up(why)
+        return why
 
     def _measure(self, window: StepWindow, max_norm: float | None) -> None:
         accelerator = self._trainer.accelerator

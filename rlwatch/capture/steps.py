@@ -19,7 +19,8 @@ from rlwatch.capture.window import Totals, empty_vector
 from rlwatch.signals.gradients import gradient_metrics
 
 REST_ON_THE_LOSS = (
-    "ratio/*", "clip/*", "kl/*", "signal/*", "weight/*", "cov/*", "surprisal/*", "sampler/*",
+    "ratio/*", "clip/*", "kl/*", "signal/*", "weight/*", "cov/*", "surprisal/*", "sampler/*", "advantage/*",
+    "grad/effective*", "grad/policy_norm", "grad/regulariser_norm",
 )  # fmt: skip
 """What is not recorded where the loss is not what the trainer's configuration says."""
 
@@ -100,15 +101,17 @@ class TrainerSteps:
         vector = self._guard.run("adding up a step", window.vector, accelerator.device)
         if vector is None:
             vector = empty_vector(accelerator.device)
-        which = torch.tensor([len(self._guard.faults), *((fresh[0], fresh[-1]) if fresh else (-1, -1))])
-        vectors = gather(accelerator, torch.cat([which.to(vector), vector])[None])  # every rank comes by here
+        header = [len(self._guard.faults), self._effective.mismatch, *((fresh[0], fresh[-1]) if fresh else (-1, -1))]
+        local = torch.cat([torch.tensor(header, dtype=torch.float64).to(vector), vector])
+        vectors = gather(accelerator, local[None])  # every rank comes by here
+        mismatch, which = float(vectors[:, 1].max()), vectors[:, 2:4]
         self._note_faults_elsewhere(vectors[:, 0].tolist())
         rows = None
-        if fresh and bool((vectors[:, 1:3] == vectors[0, 1:3]).all()):  # else a rank has missed one
+        if fresh and bool((which == which[0]).all()):  # else a rank has missed one
             rows = self._guard.run("gathering rows", self.listener.rows.gathered, fresh)
         if fresh:
             self._newest, self._newest_since = fresh[-1], step
-        made = self._guard.run("measuring a step", self._measure, step, vectors[:, 3:], max_norm, seconds)
+        made = self._guard.run("measuring a step", self._measure, step, vectors[:, 4:], mismatch, max_norm, seconds)
         generations = [self.listener.generations[n] for n in fresh if n in self.listener.generations]
         if window.generations:
             self.listener.forget_before(min(window.generations))
@@ -133,7 +136,7 @@ class TrainerSteps:
                     self._faults_elsewhere[rank] = counts[rank]
 
     def _measure(
-        self, step: int, vectors: torch.Tensor, max_norm: float | None, seconds: float
+        self, step: int, vectors: torch.Tensor, mismatch: float, max_norm: float | None, seconds: float
     ) -> tuple[dict[str, float], dict[str, str]]:
         accelerator = self._trainer.accelerator
         window = self.listener.window
@@ -150,7 +153,7 @@ class TrainerSteps:
             policy_only=self._effective.policy_only,
         )
         metrics |= window.extra
-        why = self._effective.end_step(metrics, totals.sums.get("gradient_squared"))
+        why = self._effective.end_step(metrics, totals.sums.get("gradient_squared"), mismatch)
         if window.learning_rate is not None:
             metrics["lr"] = window.learning_rate
         metrics["step_seconds"] = seconds

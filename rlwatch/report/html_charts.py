@@ -13,32 +13,13 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Any
 
+from rlwatch.report.colours import colour_of
 from rlwatch.report.numbers import is_share, of_metric
 from rlwatch.runs.metrics import METRICS, describe
 from rlwatch.runs.records import StepRecord
 
 POINTS = 1500
 """At most so many points a curve: of more, each stretch keeps its lowest, its highest and its first gap."""
-
-SOLVED, FAILED, STUCK = "#2a9d63", "#d9485f", "#bf8300"
-NEUTRAL, BLUE, VIOLET, TEAL = "#7c8798", "#4a82d9", "#8b6ad6", "#12949c"
-
-COLOURS = {
-    "entropy/mean": VIOLET,
-    "groups/solved": SOLVED,
-    "groups/failed": FAILED,
-    "groups/stuck": STUCK,
-    "groups/zero_std": NEUTRAL,
-    "length/mean": NEUTRAL,
-    "length/correct": SOLVED,
-    "length/incorrect": FAILED,
-    "grad/norm": NEUTRAL,
-    "grad/applied_norm": BLUE,
-    "grad/effective_norm": TEAL,
-    "reward/mean": BLUE,
-    "groups/reward_std": STUCK,
-}
-"""One colour a meaning, the live page's; readable on white and on dark. All other metrics are blue."""
 
 
 @dataclass
@@ -140,7 +121,7 @@ def figure(chart: Chart, series: Mapping[str, Series]) -> dict[str, Any]:
     traces = [
         {
             "label": html.escape(label),
-            "colour": COLOURS.get(name, BLUE),
+            "colour": colour_of(name),
             **({"area": 1} if name in chart.areas else {}),
             **({"thin": 1} if name in ("length/mean", "groups/zero_std", "grad/norm") else {}),
             **({"dash": 1} if name == "grad/effective_norm" else {}),
@@ -209,7 +190,7 @@ def _short(value: float) -> float | int:
 
 def _readout(series: Series, label: str, swatch: bool) -> str:
     """A metric's entry in its chart's legend, with its last value."""
-    colour = COLOURS.get(series.name, BLUE)
+    colour = colour_of(series.name)
     name = f'<i class="swatch" style="background:{colour}"></i>{html.escape(label)} ' if swatch else ""
     value = html.escape(of_metric(series.name, series.y[-1]))
     return f'<li title="{html.escape(series.name)}, at step {series.x[-1]}">{name}<b>{value}</b></li>'

@@ -1,4 +1,4 @@
-"""Numbers as a person reads them in a report. One that is missing is never a zero."""
+"""Numbers as a person reads them on a page or in a report. One that is missing is never a zero."""
 
 from __future__ import annotations
 
@@ -7,39 +7,46 @@ from typing import Any
 
 from rlwatch.runs.metrics import describe
 
+_WORDS = {"NaN": "NaN", "Infinity": "∞", "-Infinity": "−∞"}
+"""How runs/jsonl.py writes what JSON has no number for, and how it is shown."""
+
 
 def plain(value: Any) -> str:
-    """Four significant digits, whatever the size; what is no number as it is.
+    """Four significant digits, whatever the size.
 
-    >>> plain(0.000123456), plain(1234567.0), plain(float("nan")), plain(None), plain(12), plain(-1e-05)
-    ('0.0001235', '1,234,567', 'NaN', 'none', '12', '−1e-5')
+    >>> plain(0.000123456), plain(1234567.0), plain(float("nan")), plain(None), plain(12)
+    ('0.0001235', '1,234,567', 'NaN', 'none', '12')
+    >>> plain(1e-05)
+    '1e-5'
     """
     if value is None:
         return "none"
     if isinstance(value, bool) or not isinstance(value, (int, float)):
-        return str(value)
-    if isinstance(value, int):
-        return f"{value:,}".replace("-", "−")
-    if math.isnan(value):
+        return _WORDS.get(str(value), str(value))
+    try:
+        number = float(value)
+    except OverflowError:
+        return "out of range"
+    if math.isnan(number):
         return "NaN"
-    if math.isinf(value):
-        return "∞" if value > 0 else "−∞"
-    if value != 0 and not 1e-4 <= abs(value) < 1e9:
-        text = f"{value:.3g}".replace("e-0", "e-").replace("e+", "e")
-    elif abs(value) >= 1000:
-        text = f"{value:,.0f}"
+    if math.isinf(number):
+        return "∞" if number > 0 else "−∞"
+    if number != 0 and not 1e-4 <= abs(number) < 1e9:
+        text = f"{number:.3g}".replace("e-0", "e-").replace("e+", "e")
+    elif abs(number) >= 1000:
+        text = f"{number:,.0f}"
     else:
-        text = f"{value:.4g}"
-    return "−" + text[1:] if value < 0 and text.startswith("-") else text
+        text = f"{number:.4g}"
+    return text.replace("-", "−") if number < 0 else text
 
 
-def of_metric(name: str, value: float | None) -> str:
+def of_metric(name: str, value: Any) -> str:
     """A metric's value in its own unit: shares as per cent.
 
     >>> of_metric("groups/zero_std", 0.625), of_metric("length/mean", 210.0)
     ('62.5 %', '210')
     """
-    if is_share(name) and value is not None and math.isfinite(value):
+    if is_share(name) and isinstance(value, (int, float)) and math.isfinite(value):
         return f"{100 * value:.1f} %".replace(".0 %", " %")
     return plain(value)
 
