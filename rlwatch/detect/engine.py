@@ -2,45 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
 
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Quiet, Rule, Untold
+from rlwatch.detect.state import dump, restore
+from rlwatch.detect.track import Streak, Track
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
 
 _SEVERITIES = tuple(Severity)
 
-
-@dataclass(slots=True)
-class _Streak:
-    """Records in a row: at which step they began and how many there are."""
-
-    since: int
-    records: int = 1
-
-    def held(self, hold: Hold, step: int, spacing: int) -> bool:
-        # A row stands for the steps since the row before it: one row of every tenth step has held for ten steps.
-        return self.records >= hold.records and step - self.since + spacing >= hold.steps
-
-
-class _Track:
-    """Where one rule stands.
-
-    Attributes:
-        at_least: Since when it has found something of each severity or a higher one, the lowest first; as many as the
-            last finding is severe.
-        clear: Since when it has found nothing.
-        alert: What has been told and is not over.
-        waiting: What the last record showed and has not held for long enough, and that record.
-    """
-
-    __slots__ = ("alert", "at_least", "clear", "waiting")
-
-    def __init__(self) -> None:
-        self.at_least: list[_Streak] = []
-        self.clear: _Streak | None = None
-        self.alert: Alert | None = None
-        self.waiting: tuple[Finding | Untold, StepRecord] | None = None
+FEW = 10
+"""Records below which an alert says on how few of them it rests."""
 
 
 class Engine:
@@ -49,55 +23,135 @@ class Engine:
     A finding fires once it has held as long as its rule asks for, at the highest severity that has held so long. It
     escalates when a higher severity has held too, is never told twice, and is over once it has been gone for as long as
     its rule asks for; a record that cannot tell neither ends it nor counts towards it. After that the rule may fire
-    again.
+    again. While a rule tells of something critical, nothing new is told of what it is the cause of: that comes after
+    it, if it is still there.
+
+    A rule that raises is left out from then on, and `on_fault` hears of it.
 
     Args:
-        rules: The rules.
+        rules: The rules, causes before their symptoms.
         run: The run's name, for the alerts.
+        on_fault: Called with the name of a rule and what it raised.
 
     Raises:
         ValueError: Two rules have one name.
     """
 
-    def __init__(self, rules: Sequence[Rule], *, run: str = "") -> None:
+    def __init__(
+        self,
+        rules: Sequence[Rule],
+        *,
+        run: str = "",
+        on_fault: Callable[[str, Exception], None] | None = None,
+    ) -> None:
         names = [rule.name for rule in rules]
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"two rules are called {name}: a name tells their alerts apart")
-        self._rules = [(rule, _Track()) for rule in rules]
+        tracks = {rule.name: Track() for rule in rules}
+        self._rules = [
+            (rule, tracks[rule.name], [tracks[cause] for cause in rule.symptom_of if cause in tracks])
+            for rule in rules
+        ]
         self._run = run
-        self._last_step: int | None = None
+        self._on_fault = on_fault
+        self._last: StepRecord | None = None
+        self._records = 0
 
     def feed(self, record: StepRecord) -> list[Alert]:
         """Judge the next record; the alerts whose state or severity it changed."""
-        spacing = 1 if self._last_step is None else max(1, record.step - self._last_step)
-        self._last_step = record.step
-        changes = []
-        for rule, track in self._rules:
+        spacing = 1 if self._last is None else max(1, record.step - self._last.step)
+        self._last = record
+        self._records += 1
+        changes, broken = [], []
+        for judged in self._rules:
+            rule, track, causes = judged
             track.waiting = None
-            found = rule.update(record)
-            if found is NO_DATA:
-                continue
-            if found is CLEAR:
-                if track.alert is None:
-                    if track.at_least:
-                        track.at_least.clear()
+            try:
+                found = rule.update(record)
+                if found is NO_DATA or (found is CLEAR and track.idle):
                     continue
-                change = self._release(rule, track, track.alert, record, spacing)
-            else:
-                assert not isinstance(found, Quiet)
-                change = self._fire(rule, track, found, record, spacing)
+                change = self._take(rule, track, causes, found, record, spacing)
+            except Exception as error:
+                broken.append((judged, error))
+                continue
+            if change is not None:
+                changes.append(change)
+        for judged, raised in broken:
+            self._leave_out(judged, raised)
+        return changes
+
+    def tick(self, now: float) -> list[Alert]:
+        """Judge that no record has come until now (Unix seconds); the alerts that this changed."""
+        if self._last is None:
+            return []
+        record, changes = replace(self._last, time=now), []
+        for judged in list(self._rules):
+            rule, track, causes = judged
+            if type(rule).tick is Rule.tick:
+                continue
+            try:
+                found = rule.tick(now)
+                change = None if found is NO_DATA else self._take(rule, track, causes, found, record, 1)
+            except Exception as error:
+                self._leave_out(judged, error)
+                continue
             if change is not None:
                 changes.append(change)
         return changes
 
     def held_back(self) -> list[Alert]:
         """What the last record shows and has not held for long enough to be told: each as a pending alert."""
-        found = ((rule, track, track.waiting) for rule, track in self._rules if track.waiting is not None)
+        found = ((rule, track, track.waiting) for rule, track, _ in self._rules if track.waiting is not None)
         return [self._alert(r, t, w[0], w[0].severity, w[1], AlertState.PENDING) for r, t, w in found]
 
+    def state(self) -> dict[str, Any]:
+        """All that is remembered, as plain values: for [`restore`][rlwatch.detect.engine.Engine.restore]."""
+        return {
+            "records": self._records,
+            "last": None if self._last is None else [self._last.step, self._last.time],
+            "rules": {rule.name: {"rule": dump(rule), "track": track.state()} for rule, track, _ in self._rules},
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Go on where another engine stood. A rule that it did not have begins here.
+
+        Raises:
+            ValueError: Another version saved it.
+        """
+        self._records = state["records"]
+        self._last = None if state["last"] is None else StepRecord(state["last"][0], state["last"][1], {})
+        for rule, track, _ in self._rules:
+            saved = state["rules"].get(rule.name)
+            if saved is not None:
+                restore(rule, saved["rule"])
+                track.restore(saved["track"])
+
+    def _take(
+        self,
+        rule: Rule,
+        track: Track,
+        causes: Sequence[Track],
+        found: Finding | Untold | Quiet,
+        record: StepRecord,
+        spacing: int,
+    ) -> Alert | None:
+        if found is CLEAR:
+            if track.alert is None:
+                track.at_least.clear()
+                return None
+            return self._release(rule, track, track.alert, record, spacing)
+        assert not isinstance(found, Quiet)
+        return self._fire(rule, track, causes, found, record, spacing)
+
     def _fire(
-        self, rule: Rule, track: _Track, found: Finding | Untold, record: StepRecord, spacing: int
+        self,
+        rule: Rule,
+        track: Track,
+        causes: Sequence[Track],
+        found: Finding | Untold,
+        record: StepRecord,
+        spacing: int,
     ) -> Alert | None:
         track.clear = None
         at_least, rank = track.at_least, _SEVERITIES.index(found.severity)
@@ -106,10 +160,12 @@ class Engine:
             streak.records += 1
         since = found.since if isinstance(found, Untold) else None
         while len(at_least) <= rank:
-            at_least.append(_Streak(record.step) if since is None else _Streak(since, rule.hold.records))
+            at_least.append(Streak(record.step) if since is None else Streak(since, rule.hold.records))
         told = -1 if track.alert is None else _SEVERITIES.index(track.alert.severity)
         while rank > told and not at_least[rank].held(rule.hold, record.step, spacing):
             rank -= 1
+        if rank > told and any(cause.is_critical for cause in causes):
+            return None
         if rank <= told:
             if told < 0:
                 track.waiting = (found, record)
@@ -120,7 +176,7 @@ class Engine:
     def _alert(
         self,
         rule: Rule,
-        track: _Track,
+        track: Track,
         found: Finding | Untold,
         severity: Severity,
         record: StepRecord,
@@ -128,6 +184,7 @@ class Engine:
     ) -> Alert:
         if isinstance(found, Untold):
             found = found.tell()
+        few = state is AlertState.FIRING and self._records < FEW and not rule.certain
         return Alert(
             rule=rule.name,
             severity=severity,
@@ -137,17 +194,18 @@ class Engine:
             time=record.time,
             value=found.value,
             reference=found.reference,
-            message=found.message,
+            message=found.message + (low_evidence(self._records) if few else ""),
             evidence=found.evidence,
             causes=tuple(found.causes),
             advice=tuple(found.advice),
             run=self._run,
+            forecast=found.forecast,
         )
 
-    def _release(self, rule: Rule, track: _Track, alert: Alert, record: StepRecord, spacing: int) -> Alert | None:
+    def _release(self, rule: Rule, track: Track, alert: Alert, record: StepRecord, spacing: int) -> Alert | None:
         track.at_least.clear()
         if track.clear is None:
-            track.clear = _Streak(record.step)
+            track.clear = Streak(record.step)
         else:
             track.clear.records += 1
         if not track.clear.held(rule.release, record.step, spacing):
@@ -158,6 +216,17 @@ class Engine:
             step=record.step,
             time=record.time,
             resolved_step=track.clear.since,
+            forecast=None,
         )
         track.alert, track.clear = None, None
         return over
+
+    def _leave_out(self, judged: tuple[Rule, Track, list[Track]], error: Exception) -> None:
+        self._rules.remove(judged)
+        if self._on_fault is not None:
+            self._on_fault(judged[0].name, error)
+
+
+def low_evidence(rows: int) -> str:
+    """What stands behind a message that rests on so many rows."""
+    return f" (low evidence: {rows} row{'s' * (rows > 1)})"

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, ClassVar, NamedTuple
 
-from rlwatch.runs.records import Advice, Cause, Metrics, Severity, StepRecord
+from rlwatch.detect.setting import apply_settings
+from rlwatch.runs.records import Advice, Cause, Forecast, Metrics, Severity, StepRecord
 
 
 @dataclass(frozen=True)
@@ -23,6 +24,7 @@ class Finding:
         evidence: Other numbers that a reader needs.
         causes: Likely reasons, the likeliest first.
         advice: What to try, the cheapest first.
+        forecast: When it is going to be worse, at this rate; None where that cannot be known.
     """
 
     severity: Severity
@@ -32,6 +34,7 @@ class Finding:
     evidence: Metrics = field(default_factory=dict)
     causes: Sequence[Cause] = ()
     advice: Sequence[Advice] = ()
+    forecast: Forecast | None = None
 
 
 class Untold(NamedTuple):
@@ -75,22 +78,45 @@ class Hold:
 class Rule(ABC):
     """One thing that can go wrong with a run. O(1) work and memory a record; it never looks ahead.
 
+    Every number that it judges by is a [`Setting`][rlwatch.detect.setting.Setting] of its class.
+
     Args:
         config: The trainer's configuration where it is known, for naming causes; empty for most foreign logs.
+        settings: Setting → what it is instead of its default.
+
+    Attributes:
+        name: What people and `rlwatch.toml` call it.
+        needs: The metrics without which it says nothing.
+        hold: How long its condition must hold before it is told.
+        release: How long it must be gone before it is over.
+        certain: One record is enough to know: no number of rows makes it surer.
+        symptom_of: Rules of which this one shows a symptom: while one of them tells of something critical, nothing new
+            is told by this one.
+
+    Raises:
+        ValueError: There is no such setting, or its value makes no sense.
     """
 
     name: ClassVar[str]
     needs: ClassVar[tuple[str, ...]] = ()
-    """The metrics without which it says nothing."""
     hold: ClassVar[Hold] = Hold()
     release: ClassVar[Hold] = Hold()
+    symptom_of: ClassVar[tuple[str, ...]] = ("non-finite",)
+    certain: ClassVar[bool] = False
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
+    def __init__(
+        self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None
+    ) -> None:
         self.config: Mapping[str, Any] = config or {}
+        apply_settings(self, settings or {})
 
     @abstractmethod
     def update(self, record: StepRecord) -> Finding | Untold | Quiet:
         """Take in the next record and say what is found. Steps never go back."""
+
+    def tick(self, now: float) -> Finding | Untold | Quiet:
+        """Say what is found while no record comes; `now` is in Unix seconds. Most rules have nothing to say then."""
+        return NO_DATA
 
 
 ABSURD = 1e100
@@ -101,3 +127,8 @@ def finite(record: StepRecord, name: str) -> float | None:
     """A metric's value where it is there and a number that one can calculate with, else None."""
     value = record.metrics.get(name)
     return value if value is not None and -ABSURD < value < ABSURD else None  # NaN is not below anything
+
+
+def present(record: StepRecord, *names: str) -> dict[str, float | None]:
+    """Those of the metrics that are there and numbers, for the evidence of a finding."""
+    return {name: value for name in names if (value := finite(record, name)) is not None}
