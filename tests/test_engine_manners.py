@@ -104,7 +104,9 @@ def test_a_loss_that_is_not_finite_silences_all_other_rules() -> None:
     engine = Engine(default_rules())
     first = engine.feed(row(1, loss=math.nan, **{"reward/mean": math.nan, "grad/norm": math.inf}))
     assert told(first) == [("non-finite", "critical", "firing")]
-    rows = (row(i, loss=math.nan, **{"groups/zero_std": 1.0, "reward/mean": 0.0, "grad/norm": 0.0}) for i in range(2, 60))
+    rows = (
+        row(i, loss=math.nan, **{"groups/zero_std": 1.0, "reward/mean": 0.0, "grad/norm": 0.0}) for i in range(2, 60)
+    )
     assert [change for record in rows for change in engine.feed(record)] == []
 
 
@@ -141,8 +143,8 @@ def wild(seed: int, steps: int) -> list[StepRecord]:
     """Rows in which everything happens: dead groups, falls, NaN, metrics that come and go, jumps of the step."""
     draw, step, rows = random.Random(seed), 0, []
     names = [
-        "entropy/mean", "reward/mean", "reward/std", "groups/solved", "groups/failed", "groups/stuck", "groups/zero_std",
-        "groups/reward_std", "grad/norm", "kl/ref", "loss", "length/mean", "length/truncated", "advantage/mean",
+        "entropy/mean", "reward/mean", "reward/std", "groups/solved", "groups/failed", "groups/stuck",
+        "groups/zero_std", "groups/reward_std", "grad/norm", "kl/ref", "loss", "length/mean", "length/truncated", "advantage/mean",
         "sampler/ratio_mean", "length/correct", "length/incorrect", "length/gap", "clip/high", "clip/low",
         "groups/unique", "signal/active_tokens", "grad/policy_norm", "grad/regulariser_norm", "grad/effective_norm",
         "reward/format", "reward/correctness", "eval/reward", "step_seconds",
@@ -169,7 +171,8 @@ def test_a_restored_engine_goes_on_as_if_nothing_had_been(seed: int, through_jso
     two.restore(json.loads(json.dumps(state)) if through_json else state)
     after = [[repr(change) for record in rows[cut:] for change in engine.feed(record)] for engine in (one, two)]
     assert after[0] == after[1]
-    assert before and after[0], "the rows made something happen on both sides"
+    assert before
+    assert after[0], "the rows made something happen on both sides"
 
 
 def test_a_state_of_another_version_is_refused() -> None:
@@ -186,7 +189,7 @@ def test_a_rule_with_a_memory_that_is_not_plain_cannot_be_saved() -> None:
             super().__init__()
             self.seen = {1, 2}
 
-    with pytest.raises(TypeError, match="Odd.seen is a set"):
+    with pytest.raises(TypeError, match=r"Odd\.seen is a set"):
         Engine([Odd()]).state()
 
 

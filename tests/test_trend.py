@@ -33,20 +33,22 @@ def test_the_line_is_that_of_weighted_least_squares(rows: list[tuple[int, float]
     for step, value in zip(steps, values, strict=True):
         trend.update(int(step), float(value))
     w, tau = 0.5 ** ((steps[-1] - steps) / half_life), (steps - steps[-1]).astype(float)
-    A = np.stack([np.ones(len(rows)), tau], axis=1)
-    inverse = np.linalg.inv(A.T @ (w[:, None] * A))
-    level, slope = inverse @ (A.T @ (w * values))
+    design = np.stack([np.ones(len(rows)), tau], axis=1)
+    inverse = np.linalg.inv(design.T @ (w[:, None] * design))
+    level, slope = inverse @ (design.T @ (w * values))
     size = 1 + np.abs(values).max()
     assert trend.level == pytest.approx(level, abs=1e-6 * size)
     assert trend.slope == pytest.approx(slope, abs=1e-6 * size)
     count = w.sum() ** 2 / (w**2).sum()
     assert trend.effective_count == pytest.approx(count)
     if count > 2.5:
-        residual = values - A @ [level, slope]
+        residual = values - design @ [level, slope]
         scatter = math.sqrt((w * residual**2).sum() / w.sum() / (1 - 2 / count))
         assert trend.scatter == pytest.approx(scatter, abs=1e-4 * size)
         phi = trend.alike
-        sandwich = inverse @ (A.T @ (w[:, None] ** 2 * A)) @ inverse * trend.scatter**2 * (1 + phi) / (1 - phi)
+        sandwich = (
+            inverse @ (design.T @ (w[:, None] ** 2 * design)) @ inverse * trend.scatter**2 * (1 + phi) / (1 - phi)
+        )
         assert trend.covariance == pytest.approx(
             (sandwich[0, 0], sandwich[0, 1], sandwich[1, 1]), rel=1e-5, abs=1e-9 * size**2
         )

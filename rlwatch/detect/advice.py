@@ -49,3 +49,19 @@ TOKEN_WEIGHTS = Advice(
 SAME_SAMPLER = Advice(
     "let sampler and trainer use the same kernels, precision and temperature", "vLLM, training-inference mismatch"
 )
+LOWER_CLIP_HIGH = Advice(
+    "lower epsilon_high in small steps and watch that entropy does not fall instead", "Skywork-OR1 2505.22312"
+)
+LOWER_TEMPERATURE = Advice("sample at a lower temperature", "Skywork-OR1 2505.22312, QAE 2509.22611")
+LOWER_ENTROPY_BONUS = Advice(
+    "lower the entropy bonus (entropy_coef) or give it a target: a fixed one explodes or does nothing",
+    "Skywork-OR1 2505.22312",
+)
+WIDER_CLIP = Advice(
+    "check epsilon against the kind of ratio: one of a whole sequence, one of a token and CISPO's weight differ in size",
+    "GSPO 2507.18071, MiniMax-M1 2506.13585",
+)
+CLIP_GRADIENT = Advice(
+    "clip the gradient at about its usual norm (max_grad_norm), and read the batches of the steps that spike",
+    "PyTorch, clip_grad_norm_",
+)

@@ -50,8 +50,7 @@ class Engine:
                 raise ValueError(f"two rules are called {name}: a name tells their alerts apart")
         tracks = {rule.name: Track() for rule in rules}
         self._rules = [
-            (rule, tracks[rule.name], [tracks[cause] for cause in rule.symptom_of if cause in tracks])
-            for rule in rules
+            (rule, tracks[rule.name], [tracks[cause] for cause in rule.symptom_of if cause in tracks]) for rule in rules
         ]
         self._run = run
         self._on_fault = on_fault

@@ -104,9 +104,7 @@ class Rule(ABC):
     symptom_of: ClassVar[tuple[str, ...]] = ("non-finite",)
     certain: ClassVar[bool] = False
 
-    def __init__(
-        self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None
-    ) -> None:
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
         self.config: Mapping[str, Any] = config or {}
         apply_settings(self, settings or {})
 

@@ -27,9 +27,7 @@ class Setting:
     ('optimizer steps', 20.0)
     """
 
-    def __init__(
-        self, default: float, unit: str, source: str, *, least: float = 0.0, most: float = math.inf
-    ) -> None:
+    def __init__(self, default: float, unit: str, source: str, *, least: float = 0.0, most: float = math.inf) -> None:
         self.default, self.unit, self.source, self.least, self.most = float(default), unit, source, least, most
         self.name = ""
 

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import ADAPTIVE_ENTROPY, FEWER_UPDATES, GO_BACK, RAISE_CLIP_HIGH
+from rlwatch.detect.deadness import Deadness
+from rlwatch.detect.forecast import forecast
 from rlwatch.detect.progress import Progress
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
+from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Baseline, Ewma
-from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
+from rlwatch.detect.trend import Trend
+from rlwatch.runs.records import Advice, Cause, Forecast, Severity, StepRecord
 
-HALF_LIFE = 20.0  # optimizer steps
-FALLEN = 0.3
-"""Share of the first entropy below which it has fallen: the mark that the papers on collapse measure the time to."""
-DEAD_WARNING = 0.3
-DEAD_CRITICAL = 0.5
-REWARD_LOST = 0.2
-
-_WITNESSES = ("groups/stuck", "groups/failed", "groups/solved")
+_CALIBRATED = "calibrated on the even seeds of benchmarks/detectors.py"
 
 
 class EntropyCollapse(Rule):
@@ -27,94 +25,140 @@ class EntropyCollapse(Rule):
     A fall by itself is how learning looks: 19 of 37 good real runs fell below 0.35 of their start. So it takes a second
     witness, from the same record:
 
-    - critical: at least half of the groups are dead and not solved, and the reward has not gained for 50 steps;
+    - critical: half of the groups are stuck, and at least 0.3 of all have become so since the start: the policy has
+      narrowed onto answers that are not the best, whatever the reward does meanwhile;
+    - critical: at least half of the groups are dead and not solved, and the reward has not gained for 50 steps; where
+      the log does not tell solved groups apart, three quarters of those that cannot be solved;
     - warning: at least 0.3 of the groups are, or the smoothed reward is a fifth below its best;
     - info: neither, and the reward has not gained for 50 steps: it may be done, or have narrowed too early;
     - nothing: the reward still gains, or at least half of the groups are solved.
 
-    Says nothing before ten records with an entropy, its baseline. Without `groups/` metrics only the reward can bear
-    witness, and it is never critical.
+    While entropy has not fallen so far, but is on its way there by a real trend, the same witnesses make it a warning,
+    with the step at which it gets there.
+
+    Says nothing before ten records with an entropy, its baseline. A record without one, or with a NaN, tells nothing.
+    Without `groups/` metrics only the reward can bear witness, and it is never critical.
     """
 
     name = "entropy-collapse"
     needs = ("entropy/mean",)
-    hold = Hold(steps=20, records=3)
+    hold = Hold(steps=10, records=3)
     release = Hold(steps=40, records=3)
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        super().__init__(config)
-        self._entropy = Ewma(HALF_LIFE)
+    half_life = Setting(
+        20, "optimizer steps", "exponential mean of groups/stuck over 20 steps: 50 steps of lead (lab)", least=1
+    )
+    groups_half_life = Setting(10, "optimizer steps", _CALIBRATED, least=1)
+    trend_half_life = Setting(50, "optimizer steps", "as long as a stall of the reward has to be (Progress)", least=1)
+    fallen = Setting(0.3, "share of the first entropy", "the mark that time to collapse is measured to", most=1)
+    stuck_critical = Setting(0.5, "share of groups", "half of the rollouts teach nothing", most=1)
+    stuck_risen = Setting(
+        0.3, "share of groups", "groups/stuck at 0.3 led the collapse and flagged none of 12 good runs (lab)", most=1
+    )
+    dead_warning = Setting(0.3, "share of groups", "the same", most=1)
+    dead_critical = Setting(0.5, "share of groups", "half of the rollouts teach nothing", most=1)
+    rest_critical = Setting(0.75, "share of the groups that cannot be solved", _CALIBRATED, most=1)
+    reward_lost = Setting(0.2, "share of the best reward", "science of real runs: survivors lose less", most=1)
+
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
+        super().__init__(config, settings)
+        self._entropy = Ewma(self.half_life)
         self._at_first = Baseline(records=10)
-        self._dead = Ewma(HALF_LIFE)
-        self._solved = Ewma(HALF_LIFE)
+        self._first_step: int | None = None
+        self._log_entropy = Trend(self.trend_half_life)
+        self._dead = Deadness(self.groups_half_life)
         self._progress = Progress()
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
         self._progress.update(record)
-        solved, failed, stuck = (
-            finite(record, "groups/solved"),
-            finite(record, "groups/failed"),
-            finite(record, "groups/stuck"),
-        )
-        if solved is not None and failed is not None and stuck is not None:
-            self._dead.update(record.step, failed + stuck)
-            self._solved.update(record.step, solved)
+        self._dead.update(record)
         entropy = finite(record, "entropy/mean")
         if entropy is None:
             return NO_DATA
+        if self._first_step is None:
+            self._first_step = record.step
         level = self._entropy.update(record.step, entropy)
+        if entropy > 0:
+            self._log_entropy.update(record.step, math.log(entropy))
         at_first = self._at_first.update(entropy)
         if at_first is None or at_first <= 0:
             return NO_DATA
-        if level >= FALLEN * at_first:
-            return CLEAR
+        if level >= self.fallen * at_first:
+            return self._on_its_way(level, at_first, record)
         severity = self._severity(record.step)
         if severity is None:
             return CLEAR
-        return Untold(severity, lambda: self._finding(severity, level, at_first, record))
+        return Untold(severity, lambda: self._finding(severity, level, at_first, record, None))
 
-    def _finding(self, severity: Severity, level: float, at_first: float, record: StepRecord) -> Finding:
+    def _on_its_way(self, level: float, at_first: float, record: StepRecord) -> Untold | Quiet:
+        if self._dead.unsolved < self.dead_warning and not self._lost():  # the cheap question first
+            return CLEAR
+        severity = self._severity(record.step)
+        if severity is None or severity is Severity.INFO or self._first_step is None:
+            return CLEAR
+        seen, mark = record.step - self._first_step + 1, self.fallen * at_first
+        arrives = forecast(self._log_entropy, "entropy/mean", mark, seen=seen, is_log=True)
+        if arrives is None:
+            return CLEAR
+        return Untold(Severity.WARNING, lambda: self._finding(Severity.WARNING, level, at_first, record, arrives))
+
+    def _severity(self, step: int) -> Severity | None:
+        dead, stalled = self._dead, self._progress.stalled(step)
+        if dead.split and dead.solved >= 0.5:
+            return None
+        narrowed = dead.stuck >= self.stuck_critical and dead.stuck_risen >= self.stuck_risen
+        much = dead.unsolved >= self.dead_critical if dead.split else dead.of_the_rest >= self.rest_critical
+        if narrowed or (much and stalled):
+            return Severity.CRITICAL
+        if dead.unsolved >= self.dead_warning or self._lost():
+            return Severity.WARNING
+        return Severity.INFO if stalled else None
+
+    def _lost(self) -> bool:
+        best, level = self._progress.best, self._progress.level
+        return best is not None and level is not None and best > 0 and level < (1 - self.reward_lost) * best
+
+    def _finding(
+        self, severity: Severity, level: float, at_first: float, record: StepRecord, arrives: Forecast | None
+    ) -> Finding:
+        down = "is down to" if arrives is None else "falls, and is at"
         return Finding(
             severity=severity,
             value=level,
             reference=at_first,
             message=(
-                f"entropy is down to {level / at_first:.2f} of its start "
-                f"({level:.3g} nats per token, from {at_first:.3g})"
+                f"entropy {down} {level / at_first:.2f} of its start ({level:.3g} nats per token, from {at_first:.3g})"
             ),
             evidence={
-                "entropy/mean": record.metrics["entropy/mean"],
-                **{name: value for name, value in record.metrics.items() if name in _WITNESSES},
+                **present(record, "entropy/mean", "groups/stuck", "groups/failed", "groups/solved", "groups/zero_std"),
                 "reward/mean": self._progress.level,
             },
-            causes=self._causes(),
+            causes=self._causes(record),
             advice=self._advice(),
+            forecast=arrives,
         )
 
-    def _severity(self, step: int) -> Severity | None:
-        dead = self._dead.level if self._dead.weight else 0.0
-        if self._solved.weight and self._solved.level >= 0.5:
-            return None
-        stalled = self._progress.stalled(step)
-        if dead >= DEAD_CRITICAL and stalled:
-            return Severity.CRITICAL
-        best, level = self._progress.best, self._progress.level
-        lost = best is not None and level is not None and best > 0 and level < (1 - REWARD_LOST) * best
-        if dead >= DEAD_WARNING or lost:
-            return Severity.WARNING
-        return Severity.INFO if stalled else None
-
-    def _causes(self) -> list[Cause]:
+    def _causes(self, record: StepRecord) -> list[Cause]:
         causes = []
         updates = self.config.get("num_iterations") or 1
+        rare = present(record, "clip/high", "clip/high_rare", "cov/logp_advantage")
         if updates > 1:
             epsilon = self.config.get("epsilon_high")
             bound = f" under epsilon_high={epsilon:g}" if isinstance(epsilon, (int, float)) else ""
-            causes.append(Cause(f"{updates} updates a rollout{bound}: what is likely grows, what is rare is clipped"))
-        if self._dead.weight:
-            dead = self._dead.level
-            causes.append(Cause(f"{dead:.0%} of the groups are dead and not solved: they have nothing left to compare"))
+            causes.append(
+                Cause(f"{updates} updates a rollout{bound}: what is likely grows, what is rare is clipped", rare)
+            )
+        dead = self._dead
+        if dead.known and dead.unsolved > 0:
+            least = "" if dead.split else "at least "
+            causes.append(
+                Cause(
+                    f"{least}{dead.unsolved:.0%} of the groups are dead and not solved: they have nothing left to "
+                    "compare",
+                    present(record, "groups/stuck", "groups/failed", "groups/zero_std"),
+                )
+            )
         return causes
 
     def _advice(self) -> list[Advice]:

@@ -1,0 +1,96 @@
+"""How many of the groups teach nothing although they are not solved: from the split, or bounded where it is missing."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from rlwatch.detect.rule import finite
+from rlwatch.detect.streaming import Baseline, Ewma
+from rlwatch.runs.records import StepRecord
+
+AT_FIRST = 10
+"""Records that make up what was usual at first."""
+
+
+@dataclass
+class Deadness:
+    """Follows the smoothed shares of dead groups.
+
+    A log that does not tell solved from stuck and failed groups still bounds them, where no reward is below 0: groups
+    at the best reward b earn at least solved·b of the mean, so solved ≤ mean/b; and b ≥ E[r²]/E[r], for no reward is
+    above it (equal for rewards of 0 and b).
+
+    Args:
+        half_life: Optimizer steps.
+
+    Attributes:
+        split: Whether the last record with groups told them apart.
+    """
+
+    half_life: float
+    split: bool = False
+    _unsolved: Ewma = field(init=False)
+    _solved: Ewma = field(init=False)
+    _stuck: Ewma = field(init=False)
+    _at_first: Baseline = field(init=False)
+    _best: float = 0.0
+    _below_zero: bool = False
+
+    def __post_init__(self) -> None:
+        self._unsolved, self._solved, self._stuck = (Ewma(self.half_life) for _ in range(3))
+        self._at_first = Baseline(AT_FIRST)
+
+    def update(self, record: StepRecord) -> None:
+        """Take in a record; one without groups changes nothing."""
+        solved, failed = finite(record, "groups/solved"), finite(record, "groups/failed")
+        stuck = finite(record, "groups/stuck")
+        if solved is not None and failed is not None and stuck is not None:
+            self.split = True
+            self._solved.update(record.step, solved)
+            self._unsolved.update(record.step, failed + stuck)
+            self._stuck.update(record.step, stuck)
+            self._at_first.update(stuck)
+            return
+        dead, mean = finite(record, "groups/zero_std"), finite(record, "reward/mean")
+        if dead is None or mean is None:
+            return
+        self.split = False
+        std = finite(record, "reward/std") or 0.0
+        if mean > 0:
+            self._best = max(self._best, mean + std * std / mean)
+        self._below_zero = self._below_zero or mean < 0
+        most = 1.0 if self._below_zero or not self._best else min(1.0, mean / self._best)
+        self._solved.update(record.step, most)
+        self._unsolved.update(record.step, max(0.0, dead - most))
+
+    @property
+    def known(self) -> bool:
+        """There was a record with groups."""
+        return self._unsolved.weight > 0
+
+    @property
+    def unsolved(self) -> float:
+        """Dead and not solved, a share of all groups: at least so many where the log has no split; 0 if unknown."""
+        return self._unsolved.level if self.known else 0.0
+
+    @property
+    def solved(self) -> float:
+        """Dead and solved, a share of all groups: at most so many where the log has no split; 0 if unknown."""
+        return self._solved.level if self.known else 0.0
+
+    @property
+    def of_the_rest(self) -> float:
+        """Of the groups that are not solved, the share that is dead; at least so many where the log has no split."""
+        rest = 1 - self.solved
+        return min(1.0, self.unsolved / rest) if rest > 1e-9 else 0.0
+
+    @property
+    def stuck(self) -> float:
+        """Alike, and neither the best nor the worst; 0 without the split."""
+        return self._stuck.level if self.split else 0.0
+
+    @property
+    def stuck_risen(self) -> float:
+        """By how much more groups are stuck than at first; 0 while that is not known."""
+        first = self._at_first.value
+        return self.stuck - first if self.split and first is not None else 0.0
