@@ -16,7 +16,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ.setdefault("TRANSFORMERS_OFFLINE", "1")
 os.environ.setdefault("WANDB_MODE", "offline")
 os.environ.setdefault("WANDB_SILENT", "true")
-for name in ("RLWATCH_SLACK_WEBHOOK", "SLACK_WEBHOOK_URL", "RLWATCH_ALERT_COMMAND", "RLWATCH_PAGE_URL"):
+for name in (
+    "RLWATCH_SLACK_WEBHOOK",
+    "SLACK_WEBHOOK_URL",
+    "RLWATCH_ALERT_COMMAND",
+    "RLWATCH_APPRISE_URLS",
+    "RLWATCH_PAGE_URL",
+):
     os.environ.pop(name, None)
 
 

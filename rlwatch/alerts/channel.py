@@ -56,7 +56,7 @@ class Channel(Protocol):
 
     @property
     def name(self) -> str:
-        """As file names and log lines have it: lower-case letters."""
+        """As file names and log lines have it: lower-case letters, digits and dashes."""
 
     @property
     def least(self) -> Severity:
@@ -65,6 +65,10 @@ class Channel(Protocol):
     @property
     def together(self) -> bool:
         """Whether several rules of one run fit into one sending."""
+
+    @property
+    def active(self) -> bool:
+        """Whether it can be sent through at this moment; what happens while it cannot is not meant for it."""
 
     def send(self, messages: Sequence[Message]) -> None:
         """Send messages about one run. When it returns, they have arrived.

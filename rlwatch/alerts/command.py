@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
 import shlex
-import signal
-import subprocess
 from collections.abc import Sequence
 from pathlib import Path
 
 from rlwatch.alerts.channel import Message, Refused, TryLater
+from rlwatch.alerts.process import run
 from rlwatch.runs.jsonl import encode
 from rlwatch.runs.records import Severity
 
@@ -29,14 +26,16 @@ class Command:
 
     Args:
         line: The command with its arguments, quoted as for a shell.
+        least: Alerts that are less severe are not sent.
         timeout: Seconds that it may take before it is killed.
     """
 
     name = "command"
-    least = Severity.INFO
     together = False
+    active = True
 
-    def __init__(self, line: str, *, timeout: float = TIMEOUT) -> None:
+    def __init__(self, line: str, *, least: Severity = Severity.INFO, timeout: float = TIMEOUT) -> None:
+        self.least = least
         self._line = line
         self._timeout = timeout
 
@@ -63,24 +62,11 @@ class Command:
             return Refused("the command is empty", keep=True)
         program = Path(arguments[0]).name
         try:
-            process = subprocess.Popen(
-                arguments,
-                stdin=subprocess.PIPE,
-                stdout=subprocess.DEVNULL,
-                stderr=subprocess.DEVNULL,
-                start_new_session=True,
-            )
+            code = run(arguments, data, timeout=self._timeout)
+        except TimeoutError:
+            return Refused(f"{program} took more than {self._timeout:g} s and was killed", keep=False)
         except (OSError, ValueError) as error:
             return Refused(f"{program} cannot be run ({type(error).__name__})", keep=True)
-        try:
-            process.communicate(data, timeout=self._timeout)
-        except subprocess.TimeoutExpired:
-            with contextlib.suppress(OSError, AttributeError):  # Windows has no groups
-                os.killpg(process.pid, signal.SIGKILL)  # with what it started
-            process.kill()
-            process.wait()
-            return Refused(f"{program} took more than {self._timeout:g} s and was killed", keep=False)
-        code = process.returncode
         if code == 0:
             return None
         if code == TRY_LATER:

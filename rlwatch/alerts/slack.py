@@ -17,18 +17,16 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Sequence
-from datetime import datetime, timezone
 from typing import Any
 
 from rlwatch.alerts.channel import Message, Refused, TryLater
-from rlwatch.runs.records import Alert, AlertState, Severity
+from rlwatch.alerts.words import lines, page_of, title, worst_first
+from rlwatch.runs.records import Severity
 
 TIMEOUT = 10.0
 """Seconds that a server may keep silent."""
 
 _LIMIT = 2900  # Slack: 3000 characters a section
-_TOLD_LATE = 600.0  # seconds after which a message says how old it is
-_DOTS = {Severity.INFO: "🔵", Severity.WARNING: "🟡", Severity.CRITICAL: "🔴"}
 
 
 class Slack:
@@ -37,14 +35,18 @@ class Slack:
     Args:
         url: The webhook's URL.
         page: The address of the live page, to link to; empty for none.
+        least: Alerts that are less severe are not sent: what is only worth knowing wakes nobody.
         timeout: Seconds that the server may keep silent.
     """
 
     name = "slack"
-    least = Severity.WARNING  # what is only worth knowing wakes nobody
     together = True
+    active = True
 
-    def __init__(self, url: str, *, page: str = "", timeout: float = TIMEOUT) -> None:
+    def __init__(
+        self, url: str, *, page: str = "", least: Severity = Severity.WARNING, timeout: float = TIMEOUT
+    ) -> None:
+        self.least = least
         self._url = url.strip()
         self._page = page
         self._timeout = timeout
@@ -126,51 +128,20 @@ def payload(messages: Sequence[Message], *, page: str = "", now: float | None = 
         now: Unix seconds; by default the present.
     """
     now = time.time() if now is None else now
-    worst_first = sorted(messages, key=lambda m: (m.alert.state is AlertState.RESOLVED, -m.alert.severity.rank))
-    run = worst_first[0].alert.run
+    ordered = worst_first(messages)
     blocks: list[dict[str, Any]] = []
     texts = []
-    for message in worst_first:
-        lines = [_title(message.alert), *_lines(message, now)]
-        texts.append("\n".join(lines))
-        blocks.append(_section("\n".join([f"*{_escape(lines[0])}*", *map(_marked, lines[1:])])))
-    link = _page_of(page, run)
+    for message in ordered:
+        head, body = title(message.alert), lines(message, now)
+        texts.append("\n".join([head, *body]))
+        blocks.append(_section("\n".join([f"*{_escape(head)}*", *map(_marked, body)])))
+    link = page_of(page, ordered[0].alert.run)
     if link:
         texts.append(f"Page: {link}")
         blocks.append(_section(f"<{_escape(link)}|Open the run's page>"))
     if len(blocks) > 50:  # Slack's limit
         blocks = [*blocks[:49], _section("... and more: see the run's alerts.jsonl")]
     return {"text": _escape("\n\n".join(texts))[:39_000], "blocks": blocks}
-
-
-def _title(alert: Alert) -> str:
-    over = alert.state is AlertState.RESOLVED
-    dot, word = ("🟢", "RESOLVED") if over else (_DOTS[alert.severity], alert.severity.value.upper())
-    return f"{dot} {word} · {alert.rule} · {alert.run or 'a run'}"
-
-
-def _lines(message: Message, now: float) -> list[str]:
-    alert = message.alert
-    lines = [f"What: {alert.message}"]
-    if alert.state is AlertState.RESOLVED:
-        lines.append(f"When: from step {alert.since} to step {alert.resolved_step}")
-    else:
-        lines.append(f"Since: step {alert.since} (seen at step {alert.step})")
-        if alert.value is not None and alert.reference is not None:
-            lines.append(f"Number: {alert.value:.3g} against {alert.reference:.3g}")
-        elif alert.value is not None:
-            lines.append(f"Number: {alert.value:.3g}")
-        lines += [f"Likely cause: {cause.text}" for cause in alert.causes[:2]]
-        lines += [f"Try: {advice.text} [{advice.source}]" for advice in alert.advice[:3]]
-    if len(message.changes) > 1:
-        fired = sum(change.state is AlertState.FIRING for change in message.changes)
-        ended = len(message.changes) - fired
-        span = f"steps {message.changes[0].step} to {alert.step}"
-        lines.append(f"Changes: {len(message.changes)} in {span} (fired or grew worse {fired}, over {ended})")
-    if now - alert.time > _TOLD_LATE:
-        at = datetime.fromtimestamp(alert.time, timezone.utc)
-        lines.append(f"Told late: this is of {at:%Y-%m-%d %H:%M} UTC")
-    return lines
 
 
 def _marked(line: str) -> str:
@@ -186,9 +157,3 @@ def _section(text: str) -> dict[str, Any]:
 def _escape(text: str) -> str:
     """As Slack asks for it; so no run's name can call a whole channel."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
-
-
-def _page_of(page: str, run: str) -> str:
-    if not page.startswith(("http://", "https://")):
-        return ""
-    return f"{page.rstrip('/')}/run/{urllib.parse.quote(run, safe='')}" if run else page

@@ -40,8 +40,10 @@ def render(alert: Alert, *, color: bool = False) -> str:
         numbers = [_number(name, value) for name, value in alert.evidence.items()]
         if numbers:
             table.add_row("Numbers", escape("   ".join(numbers)))
+        if alert.forecast is not None:
+            table.add_row("Ahead", escape(alert.forecast.text))
         for index, cause in enumerate(alert.causes):
-            table.add_row("Why" if index == 0 else "", escape(cause.text))
+            table.add_row("Why" if index == 0 else "", escape(cause.beside(alert.evidence)))
         for index, advice in enumerate(alert.advice):
             table.add_row("Try" if index == 0 else "", escape(f"{advice.text} [{advice.source}]"))
     console.print(table)
