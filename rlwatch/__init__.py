@@ -12,12 +12,13 @@ from typing import TYPE_CHECKING, Any
 from rlwatch._version import __version__
 
 if TYPE_CHECKING:
+    from rlwatch.audit.result import audit
     from rlwatch.capture.callback import RLWatchCallback, watch
     from rlwatch.capture.monitor import Monitor
     from rlwatch.report.analysis import analyze
     from rlwatch.report.analysis import load_run as load
 
-__all__ = ["Monitor", "RLWatchCallback", "__version__", "analyze", "load", "watch"]
+__all__ = ["Monitor", "RLWatchCallback", "__version__", "analyze", "audit", "load", "watch"]
 
 _NEEDS_TRL = {"RLWatchCallback", "watch"}
 
@@ -28,6 +29,10 @@ def __getattr__(name: str) -> Any:
         from rlwatch.capture.monitor import Monitor
 
         return Monitor
+    if name == "audit":
+        import rlwatch.audit
+
+        return rlwatch.audit
     if name in ("analyze", "load"):
         from rlwatch.report import analysis
 

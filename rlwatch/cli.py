@@ -19,6 +19,7 @@ from rlwatch._version import __version__
 
 if TYPE_CHECKING:
     from rlwatch.readers import Options
+    from rlwatch.settings import Chooser
 
 app = typer.Typer(
     help="Know within a few steps that an RL fine-tuning run has stopped learning, why, and what to change.",
@@ -31,6 +32,13 @@ alerts_app = typer.Typer(help="How alerts reach people.", no_args_is_help=True)
 app.add_typer(alerts_app, name="alerts")
 
 RUNS = Path("runs")
+SettingsOption = Annotated[
+    Path | None,
+    typer.Option("--settings", help="The rlwatch.toml; by default one beside the run or in the working directory."),
+]
+NoSendOption = Annotated[
+    bool, typer.Option("--no-send", help="When following: only print alerts, send them through no channel.")
+]
 RunsArgument = Annotated[Path, typer.Argument(metavar="[RUNS]", help="The folder that holds run directories.")]
 
 
@@ -73,19 +81,22 @@ def analyze(
     every: Annotated[
         int | None, typer.Option(help="Steps from one row to the next, if the rows carry no step.", min=1)
     ] = None,
-    settings: Annotated[
+    sets: Annotated[
         list[str],
         typer.Option(
             "--set",
-            metavar="correct=COLUMN",
-            help="Which completions of a rollout dump are correct: a column, or column>0.5.",
+            metavar="NAME=VALUE",
+            help="correct=COLUMN: which completions of a dump are correct, a column or column>0.5. RULE.SETTING=VALUE: "
+            "judge with this setting; rlwatch settings lists them. Repeatable.",
         ),
     ] = [],  # noqa: B006
+    settings: SettingsOption = None,
     gpu_hour_price: Annotated[float | None, typer.Option(help="To say in money what was wasted.", min=0)] = None,
     gpus: Annotated[int, typer.Option(help="GPUs that the run used.", min=1)] = 1,
     follow: Annotated[
         bool, typer.Option("--follow", help="Go on with a growing log, and alert live; end with Ctrl-C.")
     ] = False,
+    no_send: NoSendOption = False,
 ) -> None:
     """Read any log and say what happened, when it began, why, and what the log cannot show.
 
@@ -98,13 +109,19 @@ def analyze(
         raise _wrong(f"--format {format}: there is {', '.join(FORMATS)}")
     if fail_on not in [severity.value for severity in Severity]:
         raise _wrong(f"--fail-on {fail_on}: there is info, warning and critical")
-    options = _options(every, settings)
+    options = _options(every, sets)
+    chooser = _chooser(settings, sets)
     if follow:
         if len(paths) != 1:
             raise _wrong("--follow takes one file")
-        _follow(paths[0], options, into=None)
+        _follow(paths[0], options, into=None, send=not no_send, chooser=chooser)
         return
-    analyses, unreadable = read_and_judge(paths, options, since_step, Console(stderr=True))
+    try:
+        analyses, unreadable = read_and_judge(paths, options, since_step, Console(stderr=True), chooser)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+    for hint in dict.fromkeys(hint for analysis in analyses for hint in analysis.settings.hints):
+        print(f"rlwatch: {hint}?", file=sys.stderr)
     try:
         write(
             analyses,
@@ -147,32 +164,95 @@ def compare(
 
 
 @app.command()
+def audit(
+    path: Annotated[
+        Path, typer.Argument(help="A run directory, a trainer_state.json, or a YAML, JSON or TOML configuration.")
+    ],
+    format: Annotated[str, typer.Option(help="text, json or html (one file that opens offline).")] = "text",
+    output: Annotated[Path | None, typer.Option("--output", "-o", help="Write the audit to this file.")] = None,
+    fail_on: Annotated[
+        str, typer.Option(help="Exit with 1 if a lint is as bad: never, info, warning or critical.")
+    ] = "never",
+    silence: Annotated[list[str], typer.Option(help="Leave out the lint of this name; repeatable.")] = [],  # noqa: B006
+) -> None:
+    """What a configuration divides by: who weighs what in the update, where, and what is unwise about it.
+
+    Exit code: 0, 1 if a lint is at or above --fail-on, 2 if the path cannot be audited.
+    """
+    from rlwatch.report.audit_command import run_audit
+
+    try:
+        code = run_audit(path, format=format, output=output, fail_on=fail_on, silence=silence, console=_console())
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+    except OSError as error:
+        raise _wrong(f"{output}: {error.strerror}") from None
+    raise typer.Exit(code)
+
+
+@app.command()
 def follow(
     path: Annotated[Path, typer.Argument(help="A growing log of another framework.")],
     into: Annotated[Path, typer.Option(help="The folder of runs to keep it in, for the page.")] = RUNS,
     every: Annotated[
         int | None, typer.Option(help="Steps from one row to the next, if the rows carry no step.", min=1)
     ] = None,
+    settings: SettingsOption = None,
+    no_send: NoSendOption = False,
 ) -> None:
-    """Watch a growing log of another framework: alerts here, curves on the page; end with Ctrl-C."""
-    _follow(str(path), _options(every, []), into)
+    """Watch a growing log of another framework: alerts here and sent, curves on the page; end with Ctrl-C."""
+    _follow(str(path), _options(every, []), into, send=not no_send, chooser=_chooser(settings, []))
+
+
+@app.command("settings")
+def show_settings() -> None:
+    """Print a rlwatch.toml with everything that can be set: every rule, its numbers, and where they come from."""
+    from rlwatch.settings.template import template
+
+    sys.stdout.write(template())
 
 
 @alerts_app.command("test")
-def alerts_test() -> None:
+def alerts_test(
+    wandb: Annotated[
+        str | None, typer.Option(metavar="PROJECT", help="Start a wandb run there, to alert through it, and end it.")
+    ] = None,
+    settings: SettingsOption = None,
+) -> None:
     """Send a test alert through each configured channel and say what happened.
 
     Exit code: 0 if each arrived, 1 if one did not, 2 if no channel is configured.
     """
-    from rlwatch.alerts.configured import COMMAND, WEBHOOKS, channels, try_all
+    from rlwatch.alerts.configured import APPRISE, COMMAND, WEBHOOKS, channels, try_all
 
-    configured = channels()
-    if not configured:
-        raise _wrong(f"no channel is configured: set {WEBHOOKS[0]} or {COMMAND} in the environment")
-    results = try_all(configured)
+    try:
+        configured = channels(settings=_chooser(settings, []).of(None).alerts)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+    results = try_all([channel for channel in configured if channel.active])
+    if wandb is not None:
+        results.append(_try_wandb(wandb))
+    if not results:
+        raise _wrong(f"no channel is configured: set {WEBHOOKS[0]}, {COMMAND} or {APPRISE} in the environment")
     for name, problem in results:
         print(f"{name}: {'sent' if problem is None else f'not sent: {problem}'}")
+    if wandb is None and importlib.util.find_spec("wandb") is not None:
+        print("wandb: not tried: it goes through the run that is active in the training; try one with --wandb PROJECT")
     raise typer.Exit(int(any(problem is not None for _, problem in results)))
+
+
+def _try_wandb(project: str) -> tuple[str, str | None]:
+    from rlwatch.alerts.configured import try_all
+    from rlwatch.alerts.wandb import Wandb, try_run
+
+    try:
+        with try_run(project) as offline:
+            [(name, problem)] = try_all([Wandb()])
+    except ImportError as error:
+        raise _missing("wandb", error) from None
+    except Exception as error:
+        return "wandb", f"no run could be started ({type(error).__name__})"
+    return (f"{name} (offline, until it is synced)" if offline else name), problem
 
 
 @app.command()
@@ -229,18 +309,51 @@ def _options(every: int | None, settings: list[str]) -> Options:
     values = {}
     for setting in settings:
         name, _, value = setting.partition("=")
-        if name != "correct" or not value:
-            raise _wrong(f"--set {setting}: there is correct=COLUMN, correct=COLUMN>0.5 and correct=COLUMN>=1")
-        values[name] = value
+        if (name != "correct" and "." not in name) or not value:
+            there_is = "correct=COLUMN, correct=COLUMN>0.5, correct=COLUMN>=1 and RULE.SETTING=VALUE"
+            raise _wrong(f"--set {setting}: there is {there_is}")
+        if name == "correct":
+            values[name] = value
     return Options(every=every, **values)
 
 
-def _follow(path: str, options: Options, into: Path | None) -> None:
+def _chooser(settings: Path | None, sets: list[str]) -> Chooser:
+    from rlwatch.settings import Chooser
+
+    pairs = [setting.partition("=") for setting in sets]
+    try:
+        return Chooser(settings, [(name, value) for name, _, value in pairs if name != "correct"])
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+
+
+def _follow(path: str, options: Options, into: Path | None, *, send: bool, chooser: Chooser) -> None:
     from rlwatch.alerts import stdout
+    from rlwatch.alerts.configured import Delivery
     from rlwatch.readers import UnreadableError
     from rlwatch.report.follow import Follower, follow
 
-    follower = Follower(path, options, into=into, tell=stdout.show)
+    said_of: set[str] = set()
+
+    def note(where: str, error: Exception) -> None:
+        if where not in said_of:
+            said_of.add(where)
+            print(f"rlwatch: {where} failed: {error}", file=sys.stderr)
+
+    try:
+        settings = chooser.of(path)
+        delivery = Delivery.read(settings.alerts)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
+    names = [channel.name for channel in delivery.channels() if channel.active] if send else []
+    follower = Follower(
+        path,
+        options,
+        into=into,
+        tell=stdout.show,
+        settings=settings,
+        open_outbox=(lambda folder: delivery.open(folder, others=into, note=note)) if names else None,
+    )
     rows, said = 0, False
     try:
         for judged in follow(follower):
@@ -248,6 +361,8 @@ def _follow(path: str, options: Options, into: Path | None) -> None:
             if not said:
                 where = f", kept in {follower.run_dir}; see it with: rlwatch dashboard {into}" if into else ""
                 print(f"rlwatch: following {path}, {rows} rows so far{where}", flush=True)
+                if names:
+                    print(f"rlwatch: alerts about what comes from here on go to {', '.join(names)}", flush=True)
                 said = True
     except KeyboardInterrupt:
         pass

@@ -1,6 +1,6 @@
 """Trains a tiny policy on however many ranks torchrun started; not a test by itself, see test_ranks.py.
 
-Usage: torchrun --nproc_per_node N ranks_script.py OUT sound|faulty|sharded|deepspeed
+Usage: torchrun --nproc_per_node N ranks_script.py OUT sound|faulty|sharded|deepspeed|stopping
 
 However many ranks share them, the completions are the same: what a prompt's k-th completion is depends on nothing else.
 """
@@ -64,7 +64,7 @@ def train(out: Path, how: str) -> None:
         args=GRPOConfig(
             **quiet(out / "trainer"),
             optim="sgd",
-            learning_rate=0.5,
+            learning_rate=1e30 if how == "stopping" else 0.5,  # the loss is NaN from step 2 on
             max_steps=6,
             max_completion_length=8,
             reward_weights=[1.0, 0.5],
@@ -80,8 +80,12 @@ def train(out: Path, how: str) -> None:
         rollout_func=rollout,
     )
     trainer.remove_callback(PrinterCallback)
-    watch(trainer, dir=out / "runs", name="run", correct="odd_digit", split_every=2, sample_completions="all")
+    options = {"stop_on": "critical"} if how == "stopping" else {}
+    watch(
+        trainer, dir=out / "runs", name="run", correct="odd_digit", split_every=2, sample_completions="all", **options
+    )
     trainer.train()
+    (out / f"steps.rank{torch.distributed.get_rank()}").write_text(str(trainer.state.global_step))
 
 
 def main() -> None:

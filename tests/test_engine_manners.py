@@ -144,7 +144,8 @@ def wild(seed: int, steps: int) -> list[StepRecord]:
     draw, step, rows = random.Random(seed), 0, []
     names = [
         "entropy/mean", "reward/mean", "reward/std", "groups/solved", "groups/failed", "groups/stuck",
-        "groups/zero_std", "groups/reward_std", "grad/norm", "kl/ref", "loss", "length/mean", "length/truncated", "advantage/mean",
+        "groups/zero_std", "groups/reward_std", "grad/norm", "kl/ref", "loss", "length/mean", "length/truncated",
+        "advantage/mean",
         "sampler/ratio_mean", "length/correct", "length/incorrect", "length/gap", "clip/high", "clip/low",
         "groups/unique", "signal/active_tokens", "grad/policy_norm", "grad/regulariser_norm", "grad/effective_norm",
         "reward/format", "reward/correctness", "eval/reward", "step_seconds",

@@ -15,6 +15,8 @@ FLOORS = {
     "signals": 1,
     "runs": 2,
     "detect": 3,
+    "rules": 3,
+    "settings": 3,
     "audit": 3,
     "readers": 4,
     "capture": 4,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+import math
 import os
 import subprocess
 import sys
@@ -100,6 +101,15 @@ def test_a_fault_on_one_rank_leaves_no_rank_waiting_and_no_number_wrong(train: T
 def test_rank_0_tells_that_another_rank_had_a_fault(train: Train) -> None:
     faults = {fault["where"]: fault["error"] for fault in read_info(train(2, "faulty"))["faults"]}
     assert faults["rank 1"] == "RuntimeError: something of rlwatch failed there, see its own log"
+
+
+def test_all_ranks_stop_at_the_same_step(train: Train) -> None:
+    run = train(2, "stopping")
+    out = run.parent.parent
+    broken = next(record.step for record in read_records(run).items if math.isnan(record.metrics["loss"] or 0.0))
+    assert [(out / f"steps.rank{rank}").read_text() for rank in (0, 1)] == [str(broken + 1)] * 2
+    assert (out / "trainer" / f"checkpoint-{broken + 1}").is_dir()
+    assert read_info(run)["stopped"] == {"step": broken + 1, "rule": "non-finite", "severity": "critical"}
 
 
 def test_weights_that_fsdp2_shards_give_the_same_numbers_and_what_they_cannot_give_is_told(train: Train) -> None:

@@ -148,3 +148,24 @@ def test_negative_rewards_bound_nothing() -> None:
     deadness = Deadness(10)
     deadness.update(StepRecord(1, 0.0, {"groups/zero_std": 0.9, "reward/mean": -0.5, "reward/std": 0.2}))
     assert (deadness.unsolved, deadness.solved) == (0.0, 1.0)
+
+
+def test_where_it_goes_and_why_are_read_aloud_everywhere() -> None:
+    """The forecast, and the numbers of a cause that do not stand among the alert's own."""
+    from rlwatch.alerts import words
+    from rlwatch.alerts.channel import Message
+    from rlwatch.alerts.stdout import render
+    from rlwatch.runs.records import AlertState, Cause, Forecast
+
+    alert = Alert(
+        "entropy-collapse", Severity.WARNING, AlertState.FIRING, since=80, step=100, time=0.0, value=0.4, reference=1.0,
+        message="entropy falls", evidence={"entropy/mean": 0.4},
+        causes=(Cause("8 updates a rollout", {"clip/high_rare": 0.75, "entropy/mean": 0.4, "kl/old": None}),),
+        forecast=Forecast("entropy/mean", 0.3, 150, 130, 190),
+    )  # fmt: skip
+    ahead = "at this rate entropy/mean is at 0.3 by about step 150 (130 to 190)"
+    told = [render(alert), "\n".join(words.lines(Message((alert,)), now=0.0))]
+    for text in told:
+        assert ahead in text
+        assert "8 updates a rollout (clip/high_rare 0.75)" in text
+    assert Alert.from_dict(alert.to_dict()) == alert

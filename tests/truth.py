@@ -172,6 +172,7 @@ class Truth(TrainerCallback):
             if "kinds" not in generation:
                 self.sort_groups(generation)
         numbers = sorted({row // 1000 for batch in batches for row in batch["rows"]})
+        fresh = [n for n in numbers if n > self._newest]
         if numbers[-1] > self._newest:
             self._newest, self._newest_since = numbers[-1], step
         found = {
@@ -181,6 +182,7 @@ class Truth(TrainerCallback):
             **self.of_rollouts([self.generations[n] for n in numbers]),
             **self.of_tokens(batches),
             **self.of_weights(batches),
+            **self.of_concentration(batches, fresh),
         }
         norm, limit = found["grad/norm"], self.trainer.args.max_grad_norm
         coefficient = min(1.0, limit / (norm + 1e-6)) if limit else 1.0
@@ -358,4 +360,50 @@ class Truth(TrainerCallback):
             found["weight/incorrect"] = sum(w for w, x in zip(weights, wrong, strict=True) if x) / total
             if len(set(lengths)) > 1:
                 found["weight/length_corr"] = statistics.correlation(weights, [float(n) for n in lengths])
+            found |= self.of_kinds(batches, weights)
         return found
+
+    def of_kinds(self, batches: list[dict[str, Any]], weights: list[float]) -> dict[str, float]:
+        shares = dict.fromkeys(("length_q1", "length_q2", "length_q3", "length_q4", "hard", "easy", "truncated"), 0.0)
+        rows = [row for batch in batches for row in batch["rows"]]
+        for row, weight in zip(rows, weights, strict=True):
+            generation, index = self.generations[row // 1000], row % 1000
+            first = index // self.size * self.size
+            rate = statistics.fmean(generation["correct"][first : first + self.size])
+            marks = statistics.quantiles(generation["length"], n=4, method="inclusive")
+            shares[f"length_q{1 + sum(generation['length'][index] > mark for mark in marks)}"] += weight
+            shares["hard"] += weight * (rate <= 0.25)
+            shares["easy"] += weight * (rate >= 0.75)
+            shares["truncated"] += weight * generation["truncated"][index]
+        return {f"weight/{name}": share / sum(weights) for name, share in shares.items()}
+
+    def of_concentration(self, batches: list[dict[str, Any]], fresh: list[int]) -> dict[str, float]:
+        """Of rows that no step before has trained on, each as it was when it was met first."""
+        met: dict[int, float] = {}
+        for batch in batches:
+            for i, row in enumerate(batch["rows"]):
+                if row // 1000 in fresh and row not in met:
+                    met[row] = sum(abs(g) for g, m in zip(batch["gradient"][i], batch["mask"][i], strict=True) if m)
+        total = sum(met.values())
+        if not total:
+            return {}
+        groups: dict[tuple[int, int], float] = {}
+        for row, weight in met.items():
+            key = row // 1000, row % 1000 // self.size
+            groups[key] = groups.get(key, 0.0) + weight
+        ordered = sorted(met.values(), reverse=True)
+        tenth, left = 0.0, 0.1 * len(ordered)
+        for weight in ordered:
+            tenth += weight * min(1.0, max(0.0, left))
+            left -= 1
+        needed, carried = 0.0, 0.0
+        for weight in ordered:
+            part = 1.0 if carried + weight < total / 2 else (total / 2 - carried) / weight
+            needed, carried = needed + part, carried + part * weight
+            if part < 1:
+                break
+        return {
+            "weight/largest_group": max(groups.values()) / total,
+            "weight/top_tenth": tenth / total,
+            "weight/half": needed / len(ordered),
+        }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -11,13 +12,16 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from rlwatch.alerts import stdout
+from rlwatch.capture.acting import Acting, OnAlert, StopOn
 from rlwatch.capture.correctness import Correct, Correctness, check_type
 from rlwatch.capture.guard import Guard
 from rlwatch.capture.resume import Bookmark, Memory, Resumption, find_run, whereabouts
 from rlwatch.capture.session import Session
 from rlwatch.capture.steps import TrainerSteps
 from rlwatch.capture.trainer import find_trainer, function_names, reward_weights, run_info
+from rlwatch.capture.wanted import Wanted
 from rlwatch.runs.records import StepRecord
+from rlwatch.settings import RuleArgument, SettingsArgument
 
 
 class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers ships no types
@@ -36,10 +40,17 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         split_every: Every so many steps, measure what costs something: the size of the update, and, where the loss has
             a regulariser, the policy's part of the gradient by a backward pass of its own. 0 turns both off.
         sample_completions: How many groups a generation to keep the text of; 0 keeps none, "all" keeps all.
+        stop_on: End the training after a checkpoint once there is such an alert: "critical", "warning", or a list of
+            rules. By default nothing that rlwatch finds ends a training.
+        on_alert: A function that gets every change of an alert's state, on rank 0.
+        settings: The path of a `rlwatch.toml`, or the same as a mapping. By default the file is looked for in `dir` and
+            in the working directory.
+        rules: Rules of your own: classes made from [`Rule`][rlwatch.rules.Rule], or such rules.
 
     Raises:
-        TypeError: `correct` is none of the three.
-        ValueError: `split_every` or `sample_completions` is not a count.
+        TypeError: `correct` is none of the three, or `on_alert` cannot be called.
+        ValueError: `split_every` or `sample_completions` is not a count, or `stop_on` names nothing that there is;
+            or `settings` or `rules` make no sense.
 
     Attributes:
         run_dir: The run directory while and after a training, or None.
@@ -53,6 +64,10 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         correct: Correct | None = None,
         split_every: int = 20,
         sample_completions: int | str = 2,
+        stop_on: StopOn = None,
+        on_alert: OnAlert = None,
+        settings: SettingsArgument = None,
+        rules: Sequence[RuleArgument] = (),
     ) -> None:
         if not isinstance(split_every, int) or split_every < 0:
             raise ValueError(f"split_every= takes a number of steps, or 0 for never, not {split_every!r}")
@@ -71,6 +86,9 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         self._correctness: Correctness | None = None
         self._memory: Memory | None = None
         self._said_correct = ""
+        self._wanted = Wanted(dir, settings, rules)
+        self._stop_on, self._on_alert = stop_on, on_alert
+        self._acting = self._act()  # now: what is wrong with these is to be said before the training
 
     def attach(self, trainer: Any) -> None:
         """Name the trainer to watch, instead of having it found when the training begins."""
@@ -111,6 +129,7 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         if self._steps is not None:
             self._guard.run("recording a step", self._record, self._steps, args, state)
             self._guard.run("marking the checkpoint", self._mark, state)
+            self._guard.run("stopping the training", self._stop, self._steps, args, state, control)
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """End the run."""
@@ -140,7 +159,10 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         name = self._name or f"{args.run_name or Path(args.output_dir).name}-{datetime.now():%Y%m%d-%H%M%S}"
         absent = self._steps.absent
         info = {**run_info(trainer), **whereabouts(args.output_dir), "absent": absent}
-        self._session = Session(self._dir, name, info, self._guard, resumption)
+        self._acting = self._act()
+        self._session = Session(
+            self._dir, name, info, self._guard, resumption, acting=self._acting, wanted=self._wanted
+        )
         self.run_dir = self._session.path
         if self.run_dir is not None:
             where = f"writing to {self.run_dir}; see it with: rlwatch dashboard {self._dir}"
@@ -168,7 +190,7 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         bookmark.put(state)
 
     def _record(self, steps: TrainerSteps, args: TrainingArguments, state: TrainerState) -> None:
-        step = steps.end(state.global_step, args.max_grad_norm)
+        step = steps.end(state.global_step, args.max_grad_norm, stop=self._acting.stopped_by is not None)
         if self._session is None or step is None:  # not rank 0, or it failed and that was told
             return
         record = StepRecord(state.global_step, time.time(), step.metrics)
@@ -178,6 +200,23 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
             self._session.note(absent=steps.told_absent)
         if step.fresh:
             self._say_what_is_correct()
+
+    def _act(self) -> Acting:
+        return Acting(self._stop_on, self._on_alert, rules=self._wanted.names(), guard=self._guard)
+
+    def _stop(self, steps: TrainerSteps, args: TrainingArguments, state: TrainerState, control: TrainerControl) -> None:
+        """Alone at once; several ranks at the next step, when all of them have heard of it."""
+        if not steps.must_stop and (args.world_size > 1 or self._acting.stopped_by is None):
+            return
+        control.should_save = control.should_training_stop = True
+        alert = self._acting.stopped_by
+        if alert is not None and self._session is not None:
+            stdout.say(
+                f"rlwatch: stopping at step {state.global_step}, after a checkpoint: {alert.rule}, as stop_on= says"
+            )
+            self._session.note(
+                stopped={"step": state.global_step, "rule": alert.rule, "severity": alert.severity.value}
+            )
 
     def _say_what_is_correct(self) -> None:
         """Once at the first generation, and again if what the rewards show has changed the answer."""

@@ -26,6 +26,7 @@ from rlwatch.signals.groups import (
     zero_variance,
 )
 from rlwatch.signals.rollouts import length_metrics, reward_metrics
+from rlwatch.signals.shares import carried_by, kinds_of, largest_group, needed_for
 
 if TYPE_CHECKING:
     import polars as pl
@@ -85,6 +86,29 @@ class Generation:
     def long(self) -> BoolArray:
         """(completions,), which are longer than the median."""
         return np.asarray(self.lengths > statistics.median(self.lengths.tolist()))
+
+    @cached_property
+    def kinds(self) -> FloatArray:
+        """Of each completion, whether it is of each kind that |w| is added up by."""
+        return kinds_of(self.lengths, self.correct, self.truncated, self.group_size)
+
+
+def concentration(generations: Sequence[Generation], rows: FloatArray) -> dict[str, float]:
+    """How few completions carry the update of a step that trained on all of these generations for the first time.
+
+    Args:
+        generations: They.
+        rows: (completions, 3), of which the last is |w|, NaN where the step did not train on a completion.
+    """
+    if not generations or len(rows) != sum(len(g.rewards) for g in generations):
+        return {}
+    weights = rows[:, 2]
+    found = {
+        "weight/largest_group": largest_group(weights, generations[0].group_size),
+        "weight/top_tenth": carried_by(weights, 0.1),
+        "weight/half": needed_for(weights, 0.5),
+    }
+    return {name: value for name, value in found.items() if value is not None}
 
 
 def rollout_metrics(generations: Sequence[Generation]) -> dict[str, float]:

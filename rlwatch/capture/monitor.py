@@ -5,7 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from pathlib import Path
 from types import TracebackType
@@ -13,10 +13,13 @@ from typing import Any
 
 from rlwatch.alerts import stdout
 from rlwatch.capture import inputs
+from rlwatch.capture.acting import Acting, OnAlert, StopOn
 from rlwatch.capture.guard import Guard
 from rlwatch.capture.own_rollouts import Given
 from rlwatch.capture.own_steps import OwnSteps, micro_batch, run_info
 from rlwatch.capture.session import Session
+from rlwatch.capture.wanted import Wanted
+from rlwatch.settings import RuleArgument, SettingsArgument
 
 
 class Monitor:
@@ -45,13 +48,21 @@ class Monitor:
         config: Settings for run.json, where the rules look for causes: under TRL's names, such as `epsilon_high` and
             `num_iterations` (updates a rollout). The texts of settings whose names speak of secrets are not kept.
         sample_completions: How many groups a call of `rollouts` to keep the text of; 0 keeps none, "all" keeps all.
+        stop_on: What makes `should_stop` true: an alert that is "critical", a "warning" or worse, or one of a list of
+            rules. By default nothing does.
+        on_alert: A function that gets every change of an alert's state.
+        settings: The path of a `rlwatch.toml`, or the same as a mapping. By default the file is looked for in `dir` and
+            in the working directory.
+        rules: Rules of your own: classes made from [`Rule`][rlwatch.rules.Rule], or such rules.
 
     Raises:
-        TypeError: `config` is no mapping.
-        ValueError: `sample_completions` is not a count.
+        TypeError: `config` is no mapping, or `on_alert` cannot be called.
+        ValueError: `sample_completions` is not a count, or `stop_on` names nothing that there is; or `settings` or
+            `rules` make no sense.
 
     Attributes:
         run_dir: The run directory, or None if it could not be made.
+        should_stop: There was an alert that `stop_on` asks for: save a checkpoint and leave the loop.
     """
 
     def __init__(
@@ -61,6 +72,10 @@ class Monitor:
         name: str | None = None,
         config: Mapping[str, Any] | None = None,
         sample_completions: int | str = 2,
+        stop_on: StopOn = None,
+        on_alert: OnAlert = None,
+        settings: SettingsArgument = None,
+        rules: Sequence[RuleArgument] = (),
     ) -> None:
         if sample_completions != "all" and (not isinstance(sample_completions, int) or sample_completions < 0):
             raise ValueError(f'sample_completions= takes a number of groups or "all", not {sample_completions!r}')
@@ -69,6 +84,8 @@ class Monitor:
         self.run_dir: Path | None = None
         self._guard = Guard()
         self._closed = False
+        self._wanted = Wanted(dir, settings, rules)
+        self._acting = Acting(stop_on, on_alert, rules=self._wanted.names(), guard=self._guard)
         self._session: Session | None = None
         self._steps = OwnSteps(self._guard, None if sample_completions == "all" else int(sample_completions))
         self._guard.run("starting to watch", self._begin, dir, name, config or {})
@@ -223,6 +240,33 @@ class Monitor:
         own |= {name: inputs.number(name, x) for name, x in (("loss", loss), ("lr", lr)) if x is not None}
         return self._guard.run("recording a step", self._steps.end, number, own, self._session) or {}
 
+    @property
+    def should_stop(self) -> bool:
+        """See the class."""
+        return self._acting.stopped_by is not None
+
+    def state_dict(self) -> dict[str, Any]:
+        """What a checkpoint has to hold so that another process can go on where this one is: plain values, small."""
+        judged = self._session.judged() if self._session is not None else None
+        return {"version": 1, "steps": self._steps.state(), "judged": judged}
+
+    def load_state_dict(self, state: Mapping[str, Any]) -> None:
+        """Go on where another Monitor was when its `state_dict` was saved, in a run directory of this one's own.
+
+        What was usual at the run's beginning is known again, steps go on from the one that was saved, and an alert that
+        was told and is not over is not told again.
+
+        Raises:
+            ValueError: Steps have been recorded already, or it is no such state, or that of another version.
+        """
+        if self._steps.last is not None:
+            raise ValueError("load_state_dict() comes before the first step()")
+        if not isinstance(state, Mapping) or state.get("version") != 1:
+            raise ValueError("this is no state_dict() of a Monitor, or one of another version of rlwatch")
+        if state["judged"] is not None and self._session is not None:
+            self._session.judge_on(state["judged"])
+        self._steps.restore(state["steps"])
+
     def close(self) -> None:
         """End the run. Also done at the end of a `with` block and of the process."""
         self._closed = True
@@ -244,7 +288,7 @@ class Monitor:
     def _begin(self, dir: str | os.PathLike[str], name: str | None, config: Mapping[str, Any]) -> None:
         script = Path(sys.argv[0]).stem if sys.argv and sys.argv[0] not in ("", "-c") else "run"
         name = name or f"{script}-{datetime.now():%Y%m%d-%H%M%S}"
-        self._session = Session(dir, name, run_info(config), self._guard)
+        self._session = Session(dir, name, run_info(config), self._guard, acting=self._acting, wanted=self._wanted)
         self.run_dir = self._session.path
         where = self.run_dir or "nowhere: the run directory could not be made, there will be alerts only"
         stdout.say(f"rlwatch: watching {self._session.name}, writing to {where}; see it with: rlwatch dashboard {dir}")

@@ -87,6 +87,16 @@ class OwnSteps:
         self._knows_gradients = False
         self._ended = 0.0
 
+    def state(self) -> dict[str, Any]:
+        """What steps to come need to know of those before, as plain values."""
+        seen = self._seen
+        return {"step": self.last, "rewards": [seen.worst, seen.best] if np.isfinite(seen.best) else None}
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """The inverse of `state`."""
+        self.last = state["step"]
+        self._seen = RewardRange(*state["rewards"]) if state["rewards"] is not None else RewardRange()
+
     def take(self, given: Given) -> None:
         """Rollouts: those that a step has trained on make way for them."""
         if self.rollouts.first_step is not None:

@@ -15,6 +15,7 @@ import torch
 
 from rlwatch.capture.generation import FloatArray, Generation
 from rlwatch.capture.ranks import gather
+from rlwatch.signals.shares import KINDS
 from rlwatch.signals.tokens import wide
 
 TAG = "rlwatch_row"
@@ -31,7 +32,7 @@ class _Table:
     Args:
         seen: (rows, 3), entropy, Σ log p and |w| as they were when a row was first trained on; NaN before.
         new: The rows that have not been trained on yet.
-        facts: (3, rows), length, whether that is long, and correctness, or None.
+        facts: (3 + kinds, rows), length, whether that is long, correctness, and of which kinds it is; or None.
         knows_lengths: They are known of every row.
         knows_correct: It is known of some.
     """
@@ -45,11 +46,15 @@ class _Table:
 
 @dataclass(frozen=True)
 class Facts:
-    """What is known of the rows of a micro-batch, (B,) each on the device; None where it is not known."""
+    """What is known of the rows of a micro-batch, (B,) each on the device; None where it is not known.
+
+    `kinds` is (kinds, B).
+    """
 
     lengths: torch.Tensor | None = field(default=None)
     long: torch.Tensor | None = field(default=None)
     correct: torch.Tensor | None = field(default=None)
+    kinds: torch.Tensor | None = field(default=None)
 
 
 class Rows:
@@ -77,7 +82,7 @@ class Rows:
         count = len(table.seen)
         first = self._accelerator.process_index * count
         correct = generation.correct if generation.correct is not None else np.full(len(generation.rewards), np.nan)
-        facts = np.stack([generation.lengths, generation.long, correct])[:, first : first + count]
+        facts = np.stack([generation.lengths, generation.long, correct, *generation.kinds])[:, first : first + count]
         table.facts = torch.from_numpy(facts).to(table.seen.device, wide(table.seen.device))
         table.knows_lengths = not np.isnan(facts[0]).any()
         table.knows_correct = not np.isnan(facts[2]).all()
@@ -98,13 +103,20 @@ class Rows:
             columns = table.facts[:, rows]  # type: ignore[union-attr, index]
         else:
             device = self._accelerator.device
-            columns = torch.full((3, sum(len(rows) for _, _, rows in parts)), torch.nan, dtype=wide(device)).to(device)
+            shape = (3 + len(KINDS), sum(len(rows) for _, _, rows in parts))
+            columns = torch.full(shape, torch.nan, dtype=wide(device)).to(device)
             for table, places, rows in parts:
                 if table is not None and table.facts is not None:
                     columns[:, places] = table.facts[:, rows]
         known = all(table is not None and table.knows_lengths for table, _, _ in parts)
         correct = any(table is not None and table.knows_correct for table, _, _ in parts)
-        return Facts(columns[0] if known else None, columns[1] if known else None, columns[2] if correct else None)
+        everywhere = all(table is not None and table.facts is not None for table, _, _ in parts)
+        return Facts(
+            columns[0] if known else None,
+            columns[1] if known else None,
+            columns[2] if correct else None,
+            columns[3:] if everywhere else None,
+        )
 
     def saw(self, tags: torch.Tensor, sums: Mapping[str, torch.Tensor]) -> None:
         """Keep entropy, Σ log p and |w| of the rows that no micro-batch has held before, from their sums."""

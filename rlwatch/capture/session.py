@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import atexit
 import os
+import threading
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -11,16 +12,18 @@ from pathlib import Path
 from typing import Any
 
 from rlwatch.alerts import stdout
-from rlwatch.alerts import wandb as wandb_alerts
-from rlwatch.alerts.configured import channels
+from rlwatch.alerts.configured import Delivery
 from rlwatch.alerts.outbox import Outbox
+from rlwatch.capture.acting import Acting
+from rlwatch.capture.clock import Clock
 from rlwatch.capture.generation import FloatArray, Generation, rollout_table
 from rlwatch.capture.guard import Guard
 from rlwatch.capture.resume import Bookmark, Resumption, corrections, replay, resumes
+from rlwatch.capture.wanted import Wanted
 from rlwatch.detect.engine import Engine
-from rlwatch.detect.rules import default_rules
 from rlwatch.runs.records import Alert, StepRecord
 from rlwatch.runs.writer import RunWriter, create_run_directory
+from rlwatch.settings import NONE
 from rlwatch.streams.wandb import WandbStream
 
 
@@ -33,6 +36,8 @@ class Session:
         info: What run.json says.
         guard: Catches what the parts raise.
         resumption: How an earlier run goes on; None where the training begins at its beginning.
+        acting: Hears of every alert.
+        wanted: What to judge by.
 
     Attributes:
         resumption: As given; without its run if that could not be written to.
@@ -45,11 +50,17 @@ class Session:
         info: Mapping[str, Any],
         guard: Guard,
         resumption: Resumption | None = None,
+        *,
+        acting: Acting | None = None,
+        wanted: Wanted | None = None,
     ) -> None:
         self.name = name
         self.guard = guard
         self.writer: RunWriter | None = None
         self._earlier_faults: list[Any] = []
+        goes_on = resumption.run if resumption is not None else None
+        self._settings = guard.run("reading the settings", (wanted or Wanted(root)).settle, goes_on) or NONE
+        info = {**info, "settings": self._settings.to_dict()}
         if resumption is not None and resumption.run is not None:
             self.writer = guard.run("going on with a run directory", self._go_on, resumption.run, resumption, info)
             if self.writer is None:
@@ -57,13 +68,18 @@ class Session:
         self.resumption = resumption
         if self.writer is None:
             self.writer = guard.run("opening the run directory", self._open, root, name, info)
-        self._engine = Engine(default_rules(info.get("config", {})), run=self.name)
+        self._engine = Engine(
+            self._settings.rules(info.get("config", {}), self._leave_out), run=self.name, on_fault=self._leave_out
+        )
+        self._acting = acting or Acting()
+        self._judging = threading.RLock()  # the clock judges too; on_alert may close a Monitor
         self._wandb = WandbStream()
         self._outbox = guard.run("opening the outbox", self._open_outbox, root)
         guard.on_new_fault = self._save_faults
         if resumption is not None and resumption.run is not None and self.writer is not None:
             guard.run("setting rollouts aside", self.writer.set_aside, resumption.back_to)
             guard.run("bringing the rules to where they stood", self._catch_up, resumption.run, resumption.back_to)
+        self._clock = Clock(self._tick)
         atexit.register(self.close)
 
     @property
@@ -80,14 +96,30 @@ class Session:
             if new_generations:
                 self.guard.run("writing rollouts", self._write_rollouts, record.step, list(new_generations), rows)
         self.guard.run("wandb", self._wandb.log, record)
-        for alert in self.guard.run("judging a step", self._engine.feed, record) or ():
-            self._deliver(alert)
+        with self._judging:
+            for alert in self.guard.run("judging a step", self._engine.feed, record) or ():
+                self._deliver(alert)
+        self._clock.start()
 
     def bookmark(self, step: int, memory: Mapping[str, Any]) -> Bookmark:
         """What a checkpoint of this step has to say about the run."""
         if self.writer is None:
             return Bookmark(step, memory=memory)
         return Bookmark(step, self.name, self.writer.id, len(resumes(self.writer.info)), memory)
+
+    def judged(self) -> dict[str, Any]:
+        """What the rules remember, as plain values."""
+        with self._judging:
+            return self._engine.state()
+
+    def judge_on(self, state: Mapping[str, Any]) -> None:
+        """Have the rules remember what they did elsewhere.
+
+        Raises:
+            ValueError: Another version's rules remembered it.
+        """
+        with self._judging:
+            self._engine.restore(state)
 
     def note(self, **changes: Any) -> None:
         """Put something into run.json."""
@@ -97,6 +129,7 @@ class Session:
     def close(self) -> None:
         """The run is over, or the process is."""
         atexit.unregister(self.close)
+        self._clock.stop()
         outbox, self._outbox = self._outbox, None
         if outbox is not None:
             self.guard.run("sending the last alerts", outbox.close)
@@ -116,7 +149,7 @@ class Session:
 
     def _open_outbox(self, root: str | os.PathLike[str]) -> Outbox:
         folder = self.path / "outbox" if self.path is not None else None
-        return Outbox(channels(), folder, others=Path(root), note=self.guard.note)
+        return Delivery.read(self._settings.alerts).open(folder, others=Path(root), note=self.guard.note)
 
     def _go_on(self, run: Path, resumption: Resumption, info: Mapping[str, Any]) -> RunWriter:
         before = {key: value for key, value in resumption.info.items() if key != "ended"}
@@ -132,6 +165,9 @@ class Session:
         for alert in corrections(run, standing, step):
             self._deliver(alert)
 
+    def _leave_out(self, rule: str, error: Exception) -> None:
+        self.guard.note(f"the rule {rule}", error)
+
     def _note_rollouts(self, error: Exception) -> None:
         self.guard.note("writing rollouts", error)
 
@@ -146,7 +182,13 @@ class Session:
         if self.writer is not None:
             self.guard.run("writing an alert", self.writer.alert, alert)
         self.guard.run("printing an alert", stdout.show, alert)
-        self.guard.run("sending an alert through wandb", wandb_alerts.send, alert)
+
+        self._acting.heard(alert)
+
+    def _tick(self) -> None:
+        with self._judging:
+            for alert in self.guard.run("judging the time", self._engine.tick, time.time()) or ():
+                self._deliver(alert)
 
     def _save_faults(self) -> None:
         if self.writer is not None:

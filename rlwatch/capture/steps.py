@@ -10,7 +10,7 @@ import torch
 
 from rlwatch.capture.correctness import Correctness
 from rlwatch.capture.effective import EffectiveGradient
-from rlwatch.capture.generation import FloatArray, Generation, rollout_metrics
+from rlwatch.capture.generation import FloatArray, Generation, concentration, rollout_metrics
 from rlwatch.capture.guard import Guard
 from rlwatch.capture.ranks import gather
 from rlwatch.capture.trainer import regularisers
@@ -51,6 +51,9 @@ class TrainerSteps:
         guard: Catches rlwatch's own faults.
         split_every: Every so many steps, measure what costs something; 0 never.
         sample_completions: Groups a generation whose text is kept, or "all".
+
+    Attributes:
+        must_stop: At the last step a rank wanted the training to stop; the same on all ranks.
     """
 
     def __init__(
@@ -66,6 +69,7 @@ class TrainerSteps:
         self._newest = -1  # the newest generation that a step has trained on
         self._faults_elsewhere: dict[int, float] = {}
         self._newest_since = 0  # and the first step that did
+        self.must_stop = False
 
     @property
     def absent(self) -> dict[str, str]:
@@ -92,8 +96,11 @@ class TrainerSteps:
         """The weights have moved."""
         self._effective.after_optimizer(self.listener.window)
 
-    def end(self, step: int, max_norm: float | None) -> Step | None:
-        """The step is over. Its numbers go over the ranks, so every rank has to call it; None if it failed here."""
+    def end(self, step: int, max_norm: float | None, *, stop: bool = False) -> Step | None:
+        """The step is over. Its numbers go over the ranks, so every rank has to call it; None if it failed here.
+
+        Where one rank has `stop`, `must_stop` is true on all of them afterwards.
+        """
         accelerator = self._trainer.accelerator
         window = self.listener.window
         seconds = time.perf_counter() - window.started
@@ -101,23 +108,27 @@ class TrainerSteps:
         vector = self._guard.run("adding up a step", window.vector, accelerator.device)
         if vector is None:
             vector = empty_vector(accelerator.device)
-        header = [len(self._guard.faults), self._effective.mismatch, *((fresh[0], fresh[-1]) if fresh else (-1, -1))]
+        newest = (fresh[0], fresh[-1]) if fresh else (-1, -1)
+        header = [len(self._guard.faults), self._effective.mismatch, *newest, float(stop)]
         local = torch.cat([torch.tensor(header, dtype=torch.float64).to(vector), vector])
         vectors = gather(accelerator, local[None])  # every rank comes by here
         mismatch, which = float(vectors[:, 1].max()), vectors[:, 2:4]
+        self.must_stop = bool(vectors[:, 4].any())
         self._note_faults_elsewhere(vectors[:, 0].tolist())
         rows = None
         if fresh and bool((which == which[0]).all()):  # else a rank has missed one
             rows = self._guard.run("gathering rows", self.listener.rows.gathered, fresh)
         if fresh:
             self._newest, self._newest_since = fresh[-1], step
-        made = self._guard.run("measuring a step", self._measure, step, vectors[:, 4:], mismatch, max_norm, seconds)
+        made = self._guard.run("measuring a step", self._measure, step, vectors[:, 5:], mismatch, max_norm, seconds)
         generations = [self.listener.generations[n] for n in fresh if n in self.listener.generations]
         if window.generations:
             self.listener.forget_before(min(window.generations))
         if made is None:
             return None
         metrics, absent = made
+        if rows is not None and len(generations) == len(fresh):
+            metrics |= self._guard.run("measuring weights", concentration, generations, rows) or {}
         absent = {**self.absent, **absent}
         new = {name: why for name, why in absent.items() if name not in self._absent}
         self._absent |= new

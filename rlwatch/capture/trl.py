@@ -252,7 +252,7 @@ class TRLListener:
             rows |= policy
             self.window.add_maxima(maxima)
             if gradient is not None:
-                rows |= weight_rows(policy, batch.advantages, facts.lengths, facts.long, facts.correct)
+                rows |= weight_rows(policy, batch.advantages, facts.lengths, facts.long, facts.correct, facts.kinds)
             if tags is not None:
                 self.rows.saw(tags, rows)
         if rows:

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 import string
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.setting import Setting
@@ -72,41 +73,42 @@ class OwnRule(Rule):
     value: ClassVar[Setting]
     over: ClassVar[Setting]
 
-    _last: int | None = None
-    _apart: int = 0
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
+        super().__init__(config, settings)
+        self._recent, self._before = Window(), Window()
+        self._last: int | None = None
+        self._apart = 0
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
-        if self._last is None:
-            self._recent, self._before = Window(), Window()
         x = finite(record, self.spec.metric)
         if x is None:
             return NO_DATA
-        spec, step = self.spec, record.step
+        spec, step, over, limit = self.spec, record.step, self.over, self.value
         apart = 1 if self._last is None else max(1, step - self._last)
         usual = min(apart, self._apart or apart)
         self._last, self._apart = step, (0 if self._last is None else apart)
         recent, before = self._recent, self._before
         recent.push(step, x)
-        left = recent.pop_until(step - spec.over)
+        left = recent.pop_until(step - over)
         moves = spec.when in ("rises", "falls")
         if moves:
             for at, value in left:
                 before.push(at, value)
-            before.pop_until(step - 2 * spec.over)
-        if not _covers(recent, step, spec.over, usual):
+            before.pop_until(step - 2 * over)
+        if not _covers(recent, step, over, usual):
             return NO_DATA
         mean = recent.mean
         if not moves:
-            past = mean > spec.value if spec.when == "above" else mean < spec.value
-            return Untold(spec.severity, lambda: self._finding(mean, spec.value, record)) if past else CLEAR
-        if not _covers(before, step - spec.over, spec.over, usual):
+            past = mean > limit if spec.when == "above" else mean < limit
+            return Untold(spec.severity, lambda: self._finding(mean, limit, record)) if past else CLEAR
+        if not _covers(before, step - over, over, usual):
             return NO_DATA
         older = before.mean
         if spec.relative and older == 0:
             return NO_DATA  # nothing is half of nothing
         change = mean - older if spec.when == "rises" else older - mean
-        if change > spec.value * (abs(older) if spec.relative else 1.0):
+        if change > limit * (abs(older) if spec.relative else 1.0):
             return Untold(spec.severity, lambda: self._finding(mean, older, record))
         return CLEAR
 
@@ -117,7 +119,7 @@ class OwnRule(Rule):
             reference=reference,
             change=value - reference,
             metric=spec.metric,
-            over=round(spec.over),
+            over=round(self.over),
             step=record.step,
         )
         return Finding(

@@ -176,7 +176,7 @@ def _is_link_within(path: Path, root: str) -> bool:
 
 def _passed_over(name: str) -> bool:
     lowered = name.lower()
-    return lowered.startswith((".", "readme", "license", "labels.", "debug-cli.")) or lowered.endswith(
+    return lowered.startswith((".", "readme", "license", "labels.", "debug-cli.", "rlwatch.toml")) or lowered.endswith(
         (".py", ".pyc", ".safetensors", ".png", ".bin", ".pt", ".db-wal", ".db-shm", ".lock")
     )
 

@@ -14,12 +14,13 @@ from rlwatch.readers.loading import files_of
 from rlwatch.report.analysis import Analysis, analyze_run
 from rlwatch.report.as_json import report
 from rlwatch.runs.records import Severity
+from rlwatch.settings import Chooser
 
 FORMATS = ("text", "json", "html")
 
 
 def read_and_judge(
-    paths: Sequence[str], options: Options, since_step: int, console: Console
+    paths: Sequence[str], options: Options, since_step: int, console: Console, chooser: Chooser | None = None
 ) -> tuple[list[Analysis], dict[str, str]]:
     """Every run that the paths name, and what could not be read, with the reason.
 
@@ -28,9 +29,14 @@ def read_and_judge(
         options: What a person says about the files.
         since_step: Tell nothing of earlier steps.
         console: Where a progress bar is drawn, if it is a terminal.
+        chooser: Says which settings hold for which run; by default those of the file that is found for it.
+
+    Raises:
+        SettingsError: A file of settings that was found makes no sense.
     """
     from rich.progress import track
 
+    chooser = chooser or Chooser()
     files = list(dict.fromkeys(file for path in paths for file in files_of(path)))
     found: list[Analysis] = []
     unreadable: dict[str, str] = {}
@@ -38,7 +44,9 @@ def read_and_judge(
         files, "reading", console=console, transient=True, disable=len(files) < 3 or not console.is_terminal
     ):
         try:
-            found += [analyze_run(run, since_step=since_step) for run in load(file, options)]
+            for run in load(file, options):
+                settings = chooser.of(None if file == "-" else file, run.info)
+                found.append(analyze_run(run, since_step=since_step, settings=settings))
         except UnreadableError as error:
             unreadable[file] = str(error)
         except RecursionError:

@@ -46,7 +46,23 @@ def _run(analysis: Analysis) -> dict[str, Any]:
         "waste": None if analysis.waste is None else plain_json(asdict(analysis.waste)),
         "metrics": run.names,
         "notes": list(run.notes),
+        **_of_settings(analysis),
     }
+
+
+def _of_settings(analysis: Analysis) -> dict[str, Any]:
+    """What was set, and which alerts are not the same by the defaults; nothing where nothing was set."""
+    if analysis.by_default is None:
+        return {}
+    changed = [
+        {
+            "rule": each.rule,
+            "with": None if each.now is None else plain_json(each.now.to_dict()),
+            "by_default": None if each.by_default is None else plain_json(each.by_default.to_dict()),
+        }
+        for each in analysis.changed
+    ]
+    return {"settings": plain_json(analysis.settings.to_dict()), "changed": changed}
 
 
 def plain_json(value: Any) -> Any:

@@ -14,6 +14,7 @@ from rlwatch.report.analyze_command import read_and_judge
 from rlwatch.report.compare import Comparison, compare
 from rlwatch.report.compare_json import comparison_json
 from rlwatch.report.compare_text import comparison_report
+from rlwatch.settings import SettingsError
 
 FORMATS = ("text", "json", "html")
 
@@ -46,7 +47,10 @@ def run_compare(
     if console is None:
         console = Console()
         console = console if console.is_terminal else Console(width=140)
-    analyses, unreadable = read_and_judge(paths, options or Options(), 0, console)
+    try:
+        analyses, unreadable = read_and_judge(paths, options or Options(), 0, console)
+    except SettingsError as error:
+        return _fail(str(error))
     for path, why in unreadable.items():
         print(f"rlwatch: could not read {path}: {why}", file=sys.stderr)
     if not analyses:

@@ -122,6 +122,7 @@ def _card(episode: Episode) -> str:
         f'<span class="pill {severity}">{severity}</span><code>{escape(alert.rule)}</code>'
         f'<span class="when">{_when(episode)}</span></div><p class="message">{escape(alert.message)}</p>'
         + _list(numbers)
+        + (f'<p class="ahead"><b class="label">Ahead</b> {escape(alert.forecast.text)}</p>' if alert.forecast else "")
         + (f'<b class="label">Likely causes</b><ol>{causes}</ol>' if causes else "")
         + (f'<b class="label">What to try</b><ol>{advice}</ol>' if advice else "")
         + "</article>"

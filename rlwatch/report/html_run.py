@@ -10,6 +10,7 @@ from rlwatch.report.analysis import Analysis
 from rlwatch.report.html_alerts import alert_cards, episodes, timeline
 from rlwatch.report.html_charts import MAIN, Series, chart_card, further, series_of, to_script
 from rlwatch.report.numbers import of_metric, plain
+from rlwatch.report.replay import in_a_word, what_was_set
 from rlwatch.report.sentences import TONES, counted, span, verdict_sentence, waste_sentence
 
 
@@ -60,6 +61,8 @@ def _rest(analysis: Analysis, level: int, price: float | None, gpus: int) -> str
     wasted = waste_sentence(analysis.waste, price, gpus)
     if wasted:
         parts.append(_section("What taught nothing", f"<p>{escape(wasted)}</p>", level))
+    if analysis.settings.source or analysis.by_default is not None:
+        parts.append(_section(f"Set by {escape(analysis.settings.source or 'rules in Python')}", _set(analysis), level))
     if analysis.unchecked:
         items = (f"<li><code>{escape(rule)}</code>: {escape(why)}</li>" for rule, why in analysis.unchecked.items())
         parts.append(_section("What this log cannot show", f"<ul>{''.join(items)}</ul>", level))
@@ -67,6 +70,25 @@ def _rest(analysis: Analysis, level: int, price: float | None, gpus: int) -> str
         items = (f"<li>{escape(note)}</li>" for note in analysis.run.notes)
         parts.append(_section("How it was read", f"<ul>{''.join(items)}</ul>", level))
     return "".join(parts)
+
+
+def _set(analysis: Analysis) -> str:
+    """What was set, and the alerts that are not the same by the defaults."""
+    pairs = list(what_was_set(analysis.settings))
+    if not pairs:
+        return "<p>Nothing about the rules.</p>"
+    items = "".join(f"<li><code>{escape(what)}</code>{': ' * bool(how)}{escape(how)}</li>" for what, how in pairs)
+    if not analysis.changed:
+        return f"<ul>{items}</ul><p>The alerts are the same as by the defaults.</p>"
+    head = "".join(f'<th scope="col">{t}</th>' for t in ("told otherwise", "by these settings", "by the defaults"))
+    rows = "".join(
+        f'<tr><th scope="row">{escape(each.rule)}</th><td>{escape(in_a_word(each.now))}</td>'
+        f"<td>{escape(in_a_word(each.by_default))}</td></tr>"
+        for each in analysis.changed
+    )
+    table = f'<table class="numbers"><thead><tr>{head}</tr></thead><tbody>{rows}</tbody></table>'
+    where = 'class="scroll" role="region" aria-label="Alerts that other settings change" tabindex="0"'
+    return f"<ul>{items}</ul><div {where}>{table}</div>"
 
 
 def _section(title: str, body: str, level: int) -> str:

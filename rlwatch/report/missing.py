@@ -43,7 +43,7 @@ def how_to_log(name: str, framework: str | None) -> str:
     return f"log {name}"
 
 
-def why_unchecked(rule: type[Rule], names: Collection[str], run: Run) -> str | None:
+def why_unchecked(rule: Rule | type[Rule], names: Collection[str], run: Run) -> str | None:
     """Why a rule could not judge a run, and how it could have; None where it could.
 
     Args:

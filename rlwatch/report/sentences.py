@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rlwatch.detect.rules import RULES
 from rlwatch.report.analysis import Analysis
 from rlwatch.report.waste import Waste
 from rlwatch.report.words import TOO_EARLY
@@ -161,7 +160,7 @@ def _insufficient(analysis: Analysis) -> str:
         return "there is no step in it"
     if steps < TOO_EARLY:
         return f"{counted(steps, 'step')}, and no rule can judge fewer than {TOO_EARLY}"
-    return f"{unchecked} of {len(RULES)} rules could not be checked in {counted(steps, 'step')}"
+    return f"{unchecked} of {analysis.rules} rules could not be checked in {counted(steps, 'step')}"
 
 
 def _open(analysis: Analysis) -> list[Alert]:

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlwatch.report.analysis import Analysis
+from rlwatch.report.replay import in_a_word, what_was_set
 from rlwatch.report.sentences import span, verdict_sentence, waste_sentence
 from rlwatch.runs.records import Alert, AlertState, Run, Severity
 
@@ -42,6 +43,8 @@ def run_report(analysis: Analysis, *, gpu_hour_price: float | None = None, gpus:
         ),
         Text(verdict_sentence(analysis), style=TONES[analysis.verdict]),
     ]
+    if analysis.settings.source or analysis.by_default is not None:
+        parts += [_heading(f"Set by {analysis.settings.source or 'rules in Python'}"), *_what_was_set(analysis)]
     if len(analysis.changes) > 1:
         parts += [_heading("Timeline"), _timeline(analysis.changes)]
     for alert in analysis.alerts:
@@ -81,6 +84,7 @@ def runs_report(analyses: Sequence[Analysis], unreadable: Mapping[str, str]) -> 
     counts = [f"{n} {v}" for v in VERDICTS if (n := sum(a.verdict == v for a in analyses))]
     notes = [Text(f"could not read {path}: {why}", style="red") for path, why in unreadable.items()]
     found: list[RenderableType] = [table, Text(f"\n{len(analyses)} runs: {', '.join(counts)}.")] if analyses else []
+    found += [Text(line) for line in _which_differ(analyses)]
     return Group(*found, *notes)
 
 
@@ -93,6 +97,34 @@ def reward_from_to(run: Run) -> str:
     tenth = max(1, len(found) // 10)
     first, last = sum(found[:tenth]) / tenth, sum(found[-tenth:]) / tenth
     return f"{first:.2f} → {last:.2f}".replace("-0.00", "0.00")
+
+
+def _what_was_set(analysis: Analysis) -> list[RenderableType]:
+    """What is set, and what would have been told instead by the defaults."""
+    set_here = dict(what_was_set(analysis.settings))
+    if not set_here:
+        return [Padding(Text("Nothing about the rules.", "dim"), (0, 0, 0, 2))]
+    if not analysis.changed:
+        return [_pairs(set_here), Padding(Text("The alerts are the same as by the defaults."), (0, 0, 0, 2))]
+    table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+    for name in ("  told otherwise", "by these settings", "by the defaults"):
+        table.add_column(name, overflow="fold")
+    for each in analysis.changed:
+        table.add_row(f"  {escape(each.rule)}", in_a_word(each.now), in_a_word(each.by_default))
+    return [_pairs(set_here), Text(""), table]
+
+
+def _which_differ(analyses: Sequence[Analysis]) -> list[str]:
+    judged = [analysis for analysis in analyses if analysis.by_default is not None]
+    if not judged:
+        return []
+    sources = ", ".join(dict.fromkeys(analysis.settings.source or "rules in Python" for analysis in judged))
+    other = [analysis.run.name for analysis in judged if analysis.changed]
+    if not other:
+        return [f"Set by {sources}: the alerts are the same as by the defaults."]
+    named = ", ".join(other[:5]) + (f" and {len(other) - 5} more" if len(other) > 5 else "")
+    where = f"in {len(other)} of {len(judged)} runs: {named}"
+    return [f"Set by {sources}: alerts differ from those by the defaults {where}."]
 
 
 def _heading(text: str, style: str = "bold") -> Text:
@@ -124,8 +156,10 @@ def _alert(alert: Alert) -> RenderableType:
     numbers = [f"{name} {value:.3g}" for name, value in alert.evidence.items() if value is not None]
     if numbers:
         table.add_row("  Numbers", escape("   ".join(numbers)))
+    if alert.forecast is not None:
+        table.add_row("  Ahead", escape(alert.forecast.text))
     for index, cause in enumerate(alert.causes):
-        table.add_row("  Why" if index == 0 else "", escape(cause.text))
+        table.add_row("  Why" if index == 0 else "", escape(cause.beside(alert.evidence)))
     for index, advice in enumerate(alert.advice):
         table.add_row("  Try" if index == 0 else "", escape(f"{advice.text} [{advice.source}]"))
     return table

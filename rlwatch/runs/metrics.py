@@ -187,6 +187,48 @@ _TABLE = (
         "Σ |w| where length > the generation's median / Σ|w|",
     ),
     Metric(
+        "weight/length_q1",
+        "share of weight",
+        "Of all |w|, what lies on the shortest quarter of the completions.",
+        "Σ |w| where length ≤ the generation's first quartile / Σ|w|",
+    ),
+    Metric("weight/length_q2", "share of weight", "The same, of the second quarter.", "up to the median"),
+    Metric("weight/length_q3", "share of weight", "The same, of the third quarter.", "up to the third quartile"),
+    Metric("weight/length_q4", "share of weight", "The same, of the longest quarter.", "above the third quartile"),
+    Metric(
+        "weight/hard",
+        "share of weight",
+        "Of all |w|, what lies on groups of which at most a quarter is correct.",
+        "Σ |w| where the group's success rate ≤ 0.25 / Σ|w| where it is known",
+    ),
+    Metric(
+        "weight/easy",
+        "share of weight",
+        "Of all |w|, what lies on groups of which at least three quarters are correct.",
+        "Σ |w| where the group's success rate ≥ 0.75 / Σ|w| where it is known",
+    ),
+    Metric(
+        "weight/truncated", "share of weight", "Of all |w|, what lies on truncated completions.", "as weight/incorrect"
+    ),
+    Metric(
+        "weight/largest_group",
+        "share of weight",
+        "Of all |w|, what lies on the group that has most of it; on the first step that trains on a generation.",
+        "max over groups of Σ_group |w| / Σ|w|",
+    ),
+    Metric(
+        "weight/top_tenth",
+        "share of weight",
+        "Of all |w|, what lies on the heaviest tenth of the completions; on the same steps.",
+        "Lorenz curve of |w| at 0.1 from above",
+    ),
+    Metric(
+        "weight/half",
+        "share of completions",
+        "The fewest completions that carry half of the update; on the same steps.",
+        "smallest share of completions with Σ|w| ≥ half of all",
+    ),
+    Metric(
         "weight/length_corr", "correlation", "Whether longer completions weigh more.", "Pearson's r of |w| and length"
     ),
     Metric(

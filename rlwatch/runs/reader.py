@@ -216,7 +216,7 @@ def list_runs(root: Path, now: float | None = None) -> tuple[list[RunSummary], l
     runs: list[RunSummary] = []
     skipped: list[Skipped] = []
     for entry in entries:
-        if entry.name.startswith("."):
+        if entry.name.startswith(".") or entry.name == "rlwatch.toml":
             continue
         if not entry.is_dir():
             skipped.append(Skipped(entry, "it is a file, not a run directory"))

@@ -68,6 +68,13 @@ class Cause:
     text: str
     evidence: Metrics = field(default_factory=dict)
 
+    def beside(self, shown: Metrics) -> str:
+        """For people who see the numbers `shown` already: the text, and the others behind it."""
+        more = [
+            f"{name} {value:.3g}" for name, value in self.evidence.items() if value is not None and name not in shown
+        ]
+        return f"{self.text} ({', '.join(more)})" if more else self.text
+
 
 @dataclass(frozen=True)
 class Advice:

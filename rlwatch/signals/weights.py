@@ -11,11 +11,13 @@ from collections.abc import Mapping
 
 import torch
 
+from rlwatch.signals.shares import KINDS
 from rlwatch.signals.tokens import Sums
 
 SUMS = (
     "active", "weighed_tokens", "gradient_squared", "rows", "abs_advantage", "weight", "weight_squared", "weight_long",
     "weight_length", "length", "length_squared", "weight_incorrect", "weight_known",
+    *(f"weight_{kind}" for kind in KINDS),
 )  # fmt: skip
 """The names of all sums that this file knows."""
 
@@ -26,6 +28,7 @@ def weight_rows(
     lengths: torch.Tensor | None,
     long: torch.Tensor | None,
     correct: torch.Tensor | None,
+    kinds: torch.Tensor | None = None,
 ) -> Sums:
     """What adds up of each row of a micro-batch, (B,) each.
 
@@ -35,6 +38,8 @@ def weight_rows(
         lengths: (B,), tokens that the policy wrote; None where nobody knows.
         long: (B,), 1 where that is more than the median of the row's generation; None with `lengths`.
         correct: (B,), 1, 0 or NaN; None where nobody knows.
+        kinds: (len(KINDS), B), 1 where a row is of a kind, as [`kinds_of`][rlwatch.signals.shares.kinds_of] gives it;
+            None where nobody knows.
     """
     weight = policy["weight"]
     kind = weight.dtype
@@ -54,6 +59,9 @@ def weight_rows(
     if correct is not None:
         rows["weight_incorrect"] = weight.masked_fill(correct != 0, 0)
         rows["weight_known"] = weight.masked_fill(torch.isnan(correct), 0)
+    if kinds is not None:
+        for name, row in zip(KINDS, kinds.to(weight.dtype) * weight, strict=True):
+            rows[f"weight_{name}"] = row
     return rows
 
 
@@ -71,6 +79,7 @@ def weight_metrics(sums: Mapping[str, float]) -> dict[str, float]:
         metrics["signal/active_tokens"] = sums["active"] / sums["weighed_tokens"]
     if sums.get("weight_known"):
         metrics["weight/incorrect"] = sums["weight_incorrect"] / sums["weight_known"]
+    metrics |= _by_kind(sums, weight)
     if "weight_long" not in sums:
         return metrics
     if weight:
@@ -79,4 +88,17 @@ def weight_metrics(sums: Mapping[str, float]) -> dict[str, float]:
     spread = (squared / rows - (weight / rows) ** 2) * (sums["length_squared"] / rows - (sums["length"] / rows) ** 2)
     if spread > 1e-18 * squared / rows * sums["length_squared"] / rows:  # else one of the two does not vary
         metrics["weight/length_corr"] = covariance / math.sqrt(spread)
+    return metrics
+
+
+def _by_kind(sums: Mapping[str, float], weight: float) -> dict[str, float]:
+    metrics = {}
+    if weight > 0:
+        for kind in ("q1", "q2", "q3", "q4", "truncated"):
+            share = sums.get(f"weight_{kind}", math.nan) / weight
+            if not math.isnan(share):
+                metrics[f"weight/{'length_' if kind[0] == 'q' else ''}{kind}"] = share
+    if sums.get("weight_graded"):
+        metrics["weight/hard"] = sums["weight_hard"] / sums["weight_graded"]
+        metrics["weight/easy"] = sums["weight_easy"] / sums["weight_graded"]
     return metrics
