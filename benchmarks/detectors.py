@@ -1,13 +1,15 @@
 """How far the rules can be trusted: on made-up runs whose story is known and, where given, on labelled real ones.
 
-    python benchmarks/detectors.py [--seeds 20] [--half test] [--runs DIR] [--json FILE]
+    python benchmarks/detectors.py [--seeds 20] [--half test] [--kinds KIND ...] [--runs DIR] [--lab DIR] [--json FILE]
 
 Runs of even seeds are for tuning, those of odd seeds for testing. `--runs` names a folder with a `labels.tsv` (path,
-label, failure, event_step, every); its surviving runs also lend the made-up ones their noise. A failure is found by a
-critical alert of the right rule, not before anything was wrong, and in time up to its event and one row more (20 rows
-where nothing shows before the event); a log that ends before anything can have held can only be warned of. On other
-runs every critical alert is a false one. Intervals are 95 %, from a bootstrap over runs. Beside the rules stand three
-naive detectors, of which any alarm counts as one of the right rule.
+label, failure, event_step, every); its surviving runs also lend the made-up ones their noise. `--lab` names a folder
+that lab_runs.py has filled: trainings of the failure room, labelled by what that experiment asks. A failure is found by an
+alert of the right rule, not before anything was wrong, and at least of its class's severity: critical where the run is
+being destroyed, a warning where a measurable share is lost. It is in time up to the step at which its class is due: the
+event and one row more where it is seen to come, 20 rows where nothing shows before it. On other runs every critical
+alert is a false one, and warnings are counted beside them. Intervals are 95 %, from a bootstrap over runs. Beside the
+rules stand three naive detectors, of which any alarm counts as one of the right rule.
 """
 
 from __future__ import annotations
@@ -31,7 +33,8 @@ from rich.console import Console
 from rich.table import Table
 
 sys.path.insert(0, str(Path(__file__).parent))
-from simulate import FAILURES, HARMLESS, KINDS, TWENTY_ROWS, Noise, Simulated, residual, simulate
+import lab_runs
+from simulated import FAILURES, KINDS, TWENTY_ROWS, Noise, Simulated, residual, simulate
 
 from rlwatch.detect.rule import finite
 from rlwatch.readers import load
@@ -72,6 +75,8 @@ class Case:
         event: Where the failure is a fact.
         due: The last step at which an alarm is in time.
         cause: What the first cause must match.
+        logger: As what it is logged.
+        severity: The least with which an alarm finds it: "critical" or "warning".
     """
 
     kind: str
@@ -84,6 +89,7 @@ class Case:
     due: int | None = None
     cause: str | None = None
     logger: str = ""
+    severity: str = "critical"
 
 
 @dataclass(frozen=True)
@@ -99,6 +105,7 @@ class Score:
         named: Whether the first cause of a right alarm is the right one; None where none is asked for or named.
         false: Critical alarms on a good run, or before anything was wrong.
         false_rules: Whose they are.
+        warnings: Warnings there.
     """
 
     case: Case
@@ -109,6 +116,7 @@ class Score:
     named: bool | None
     false: int
     false_rules: tuple[str, ...] = field(default=())
+    warnings: int = 0
 
 
 def score(case: Case, alarms: Iterable[Alarm]) -> Score:
@@ -117,12 +125,12 @@ def score(case: Case, alarms: Iterable[Alarm]) -> Score:
     critical = [alarm for alarm in alarms if alarm.critical]
     if not case.rules:
         rules = tuple(alarm.rule or "" for alarm in critical)
-        return Score(case, False, False, False, None, None, len(critical), rules)
+        return Score(case, False, False, False, None, None, len(critical), rules, len(alarms) - len(critical))
     onset = case.first if case.onset is None else case.onset
     due = math.inf if case.due is None else case.due
     early = [alarm for alarm in critical if alarm.step < onset]
     about = [a for a in alarms if a.step >= onset and (a.rule is None or a.rule in case.rules)]
-    right = [alarm for alarm in about if alarm.critical]
+    right = [alarm for alarm in about if alarm.critical or case.severity == "warning"]
     causes = [alarm.cause for alarm in right if alarm.cause is not None]
     return Score(
         case=case,
@@ -133,6 +141,7 @@ def score(case: Case, alarms: Iterable[Alarm]) -> Score:
         named=any(re.search(case.cause, cause) for cause in causes) if case.cause and causes else None,
         false=len(early),
         false_rules=tuple(alarm.rule or "" for alarm in early),
+        warnings=sum(alarm.step < onset and not alarm.critical for alarm in alarms),
     )
 
 
@@ -211,6 +220,7 @@ def case_of(run: Simulated) -> Case:
     return Case(
         kind=run.kind, name=run.name, rules=run.rules, steps=steps, first=run.records[0].step, onset=run.onset,
         event=run.event, due=run.due, cause=run.cause, logger=run.logger,
+        severity=run.severity,
     )  # fmt: skip
 
 
@@ -238,6 +248,17 @@ def labelled(folder: Path) -> list[tuple[Case, list[Run]]]:
     return found
 
 
+def of_the_lab(folder: Path) -> list[tuple[Run, Case]]:
+    """The failure room's runs: those that died, due by the row after the event, and those that learnt the task."""
+    found = []
+    for run, event, good in lab_runs.labelled(folder):
+        rules, kind = ((), "learnt the task") if good else (lab_runs.RULES, "settled on the safe answer")
+        first, last = run.records[0].step, run.records[-1].step
+        due = None if event is None else event + 1
+        found.append((run, Case(kind, run.name, rules, last - first + 1, first, event=event, due=due)))
+    return found
+
+
 def residuals(logs: Iterable[tuple[Case, Sequence[Run]]]) -> list[np.ndarray]:
     """What the rewards and the logarithms of entropy of surviving runs scatter by around their own trend."""
     series = []
@@ -253,10 +274,10 @@ def judge(runs: Sequence[Run], case: Case) -> dict[str, Score]:
     return {name: score(case, [a for run in runs for a in detect(run)]) for name, detect in DETECTORS.items()}
 
 
-def _judge_seed(seed: int, noise: Noise) -> list[dict[str, Score]]:
+def _judge_seed(seed: int, noise: Noise, kinds: Sequence[str]) -> list[dict[str, Score]]:
     judged = []
-    for kind, chosen in KINDS.items():
-        for layout in range(len(chosen.layouts)):
+    for kind in kinds:
+        for layout in range(len(KINDS[kind].layouts)):
             made = simulate(kind, seed, layout, noise)
             run = Run(made.name, made.name, "simulated", None, made.records, {"config": dict(made.config)})
             judged.append(judge([run], case_of(made)))
@@ -303,6 +324,7 @@ def of_good(scores: Sequence[Score]) -> dict[str, Any]:
         "steps": sum(s.case.steps for s in scores),
         "alarms": sum(s.false for s in scores),
         "per_run": interval([s.false for s in scores]),
+        "warnings_per_run": interval([s.warnings for s in scores]),
         "per_1000_steps": interval([s.false for s in scores], [s.case.steps / 1000 for s in scores]),
         "runs_with_one": interval([s.false > 0 for s in scores]),
         "rules": blamed,
@@ -361,13 +383,14 @@ def failure_table(title: str, summary: Mapping[str, Mapping[str, Any]]) -> Table
 def good_table(title: str, summary: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(title=title, box=None, title_justify="left", header_style="dim", padding=(0, 1))
     table.add_column("good runs")
-    for name in ("runs", "critical, a run", "per 1000 steps", "runs with one"):
+    for name in ("runs", "critical, a run", "per 1000 steps", "runs with one", "warnings, a run"):
         table.add_column(name, justify="right")
     table.add_column("by")
     for kind, n in summary.items():
         by = ", ".join(f"{rule} {count}" for rule, count in n["rules"].items() if rule)
         cells = (_rate(n["per_run"]), _rate(n["per_1000_steps"]), _share(n["runs_with_one"]))
-        table.add_row(kind, str(n["runs"]), *cells, by, end_section=kind == "all")
+        warned = _rate(n["warnings_per_run"])
+        table.add_row(kind, str(n["runs"]), *cells, warned, by, end_section=kind == "all")
     return table
 
 
@@ -404,7 +427,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument(
         "--half", choices=("tune", "test", "both"), default="test", help="even seeds, odd ones, or each"
     )
+    parser.add_argument(
+        "--kinds", nargs="+", choices=KINDS, default=[*KINDS], metavar="KIND", help="only these classes of made-up runs"
+    )
     parser.add_argument("--runs", type=Path, metavar="DIR", help="a folder of labelled runs with a labels.tsv")
+    parser.add_argument("--lab", type=Path, metavar="DIR", help="a folder of runs of the lab, made by lab_runs.py")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all numbers, and each run's, as JSON")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     chosen = parser.parse_args(arguments)
@@ -418,7 +445,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     for half, word, first in (("tune", "tuning", 0), ("test", "testing", 1)):
         if chosen.half not in (half, "both"):
             continue
-        seeds, judge_seed = range(first, chosen.seeds, 2), partial(_judge_seed, noise=noise)
+        seeds, judge_seed = range(first, chosen.seeds, 2), partial(_judge_seed, noise=noise, kinds=chosen.kinds)
         if chosen.jobs > 1:
             with ProcessPoolExecutor(chosen.jobs) as pool:
                 made = list(pool.map(judge_seed, seeds))
@@ -427,11 +454,15 @@ def main(arguments: Sequence[str] | None = None) -> None:
         lists[f"made-up, {word} half, {whence}"] = [one for some in made for one in some]
     if real:
         lists["labelled"] = [judge(runs, case) for case, runs in real]
+    if chosen.lab:
+        lists["failure room"] = [judge([run], case) for run, case in of_the_lab(chosen.lab)]
     else:
         console.print("no folder of labelled runs was given (--runs): only made-up ones are judged")
     for title, judged in lists.items():
         numbers[title] = _print(console, title, judged)
-    console.print(f"{len(FAILURES)} failure and {len(HARMLESS)} harmless classes, {time.perf_counter() - began:.0f} s")
+    fails = sum(kind in FAILURES for kind in chosen.kinds)
+    fine = len(chosen.kinds) - fails
+    console.print(f"{fails} failure and {fine} harmless classes, {time.perf_counter() - began:.0f} s")
     if chosen.json:
         each = [asdict(s) | {"set": t, "detector": n} for t, js in lists.items() for j in js for n, s in j.items()]
         chosen.json.write_text(json.dumps({"summary": numbers, "runs": each}, indent=1, default=float))
