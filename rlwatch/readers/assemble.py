@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from types import MappingProxyType
 
 from rlwatch.readers.parts import Part, trainings
 from rlwatch.readers.rows import Log, Row
@@ -13,6 +14,8 @@ from rlwatch.readers.spread import more_trl_names
 from rlwatch.runs import aliases
 from rlwatch.runs.aliases import RAW, Translator
 from rlwatch.runs.records import Run, StepRecord
+
+_USED_UP: Mapping[str, float | None] = MappingProxyType({})
 
 EVALUATION = ("eval_", "eval/", "val-core/", "val-aux/", "val/", "validation/", "test/", "test_score/")
 """How the names of an evaluation's metrics begin."""
@@ -96,17 +99,24 @@ class Names:
 
 
 def _merged(part: Part, names: Names, notes: list[str]) -> list[StepRecord]:
-    """One record a step: rows of one step are one, and the later value of one name stands."""
+    """One record a step: rows of one step are one, and the later value of one name stands. The rows are used up."""
     records: list[StepRecord] = []
     steps: list[int] = []
     twice = 0
+    keys: tuple[str, ...] = ()
+    evaluation = False
+    ours = names(keys, evaluation)
     for row in part.rows:
-        if SUMMARY in row.values:
+        values, step = row.values, row.step
+        if SUMMARY in values:
             continue
-        step = row.step
         assert step is not None
-        keys = tuple(row.values)
-        metrics: dict[str, float | None] = dict(zip(names(keys, row.evaluation), row.values.values(), strict=True))
+        mine = tuple(values)
+        if mine != keys or row.evaluation is not evaluation:  # most rows have the names of the one before them
+            keys, evaluation = mine, row.evaluation
+            ours = names(keys, evaluation)
+        metrics: dict[str, float | None] = dict(zip(ours, values.values(), strict=False))
+        row.values = _USED_UP  # its memory is the next one's: to ask for more and more takes time
         time = math.nan if row.time is None else row.time
         if not steps or step > steps[-1]:
             records.append(StepRecord(step, time, metrics))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from typing import Any
@@ -36,6 +35,9 @@ DEPTH = 4
 ROWS = 1_000_000
 """More rows than this are no log of a training."""
 
+LAST_STEP = 10**15
+"""A number this large is no step."""
+
 _NUMBERS = {float, int, type(None)}
 _Plan = tuple["str | None", "str | None", tuple[str, ...]]
 
@@ -45,9 +47,31 @@ class Rows:
 
     def __init__(self) -> None:
         self._plans: dict[tuple[Any, ...], _Plan] = {}
+        self._keys: tuple[Any, ...] = ()
+        self._plan: _Plan = (None, None, ())
 
     def row(self, data: dict[str, Any], evaluation: bool = False) -> Row:
-        """A row of a dict's numbers. The dict is used up: it becomes the row's values where it can."""
+        """A row of a dict's numbers. The dict is used up: it becomes the row's values where it can.
+
+        Nearly every row has the names of the one before it, a whole number as its step, and else nothing but floats.
+        """
+        keys = tuple(data)
+        if keys == self._keys:
+            step_key, time_key, others = self._plan
+            step = data[step_key] if step_key is not None else None
+            if (
+                type(step) is int
+                and [*map(type, data.values())].count(float) == len(keys) - 1
+                and 0 <= step < LAST_STEP
+            ):
+                del data[step_key]  # type: ignore[arg-type]
+                time = _take_time(data, time_key)
+                for key in others:
+                    del data[key]
+                return Row(data, step, time, None, evaluation)
+        return self._any_row(data, evaluation)
+
+    def _any_row(self, data: dict[str, Any], evaluation: bool) -> Row:
         kinds = set(map(type, data.values()))
         if dict in kinds:
             data = flat(data)
@@ -56,11 +80,10 @@ class Rows:
         plan = self._plans.get(keys)
         if plan is None:
             plan = self._plans[keys] = _plan(keys)
+        self._keys, self._plan = keys, plan
         step_key, time_key, others = plan
         step, total = step_of(data.pop(step_key)) if step_key is not None else (None, None)
-        time = unix_seconds(data[time_key]) if time_key is not None else None
-        if time is not None:
-            del data[time_key]  # type: ignore[arg-type]
+        time = _take_time(data, time_key)
         for key in others:
             del data[key]
         if not kinds <= _NUMBERS:
@@ -81,6 +104,16 @@ class Rows:
             data.pop("", None)  # a column without a name is a data frame's index
             if data:
                 yield self.row(data)
+
+
+def _take_time(data: dict[str, Any], key: str | None) -> float | None:
+    """The time that stands under a name, which is then gone; what is no time stays."""
+    if key is None:
+        return None
+    time = unix_seconds(data[key])
+    if time is not None:
+        del data[key]
+    return time
 
 
 def _plan(keys: tuple[Any, ...]) -> _Plan:
@@ -104,7 +137,7 @@ def flat(data: Mapping[str, Any], depth: int = DEPTH) -> dict[str, Any]:
 def unix_seconds(value: Any) -> float | None:
     """Seconds since 1970 from seconds, milliseconds or an ISO date; None for what is no date, such as a duration."""
     if isinstance(value, (int, float)) and not isinstance(value, bool):
-        if not math.isfinite(value):
+        if not -1e15 < value < 1e15:  # NaN is not; of a very long integer math.isfinite makes an error
             return None
         return float(value) if 1e9 <= value < 1e11 else value / 1000 if 1e12 <= value < 1e14 else None
     if not isinstance(value, str) or not 10 <= len(value) <= 40:

@@ -12,7 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rlwatch.readers.fields import ROWS, Rows, has_metrics, is_log_row
-from rlwatch.readers.jsontext import document, line
+from rlwatch.readers.jsontext import as_text, document, line
 from rlwatch.readers.rows import Log
 from rlwatch.readers.settings import simple_settings
 from rlwatch.readers.source import Source, UnreadableError, UnusableError
@@ -35,12 +35,13 @@ def read(source: Source, options: Options) -> list[Log]:
     Raises:
         UnreadableError: It is broken, or no rows of metrics are in it.
     """
-    lines = (text for text in source.lines() if text.strip())
+    lines = source.utf8_lines()
+    filled = (data for data in lines if as_text(data).strip())
     try:
-        first, second = ("", None) if source.head_text.lstrip()[:1] == "[" else (next(lines, ""), next(lines, None))
+        first, second = (b"", None) if source.head_text.lstrip()[:1] == "[" else (next(filled, b""), next(filled, None))
     except UnusableError:
-        first, second = "", None  # a document on one very long line
-    begin = line(first.rstrip(" ,"))
+        first, second = b"", None  # a document on one very long line
+    begin = line(first.rstrip(b" ,"))
     if second is not None and isinstance(begin, dict):
         logs = [_lines(begin, chain([second], lines))]
     else:
@@ -54,14 +55,17 @@ def read(source: Source, options: Options) -> list[Log]:
     return logs
 
 
-def _lines(first: dict[str, Any], rest: Iterator[str]) -> Log:
+def _lines(first: dict[str, Any], rest: Iterator[bytes]) -> Log:
     make = Rows()
     log = Log([make.row(first)], "jsonl")
     broken = 0
-    for text in rest:
-        value = line(text)
-        if value is None or not isinstance(value, dict):
-            value = line(text.rstrip(" ,")) if text.lstrip()[:1] == "{" else None
+    for data in rest:
+        value = line(data)
+        if not isinstance(value, dict):
+            text = as_text(data)
+            if not text.strip():
+                continue
+            value = line(data.rstrip(b" ,")) if text.lstrip()[:1] == "{" else None
         if not isinstance(value, dict):
             broken += 1
             continue

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 from rlwatch.readers.rows import Row
 
@@ -20,12 +21,14 @@ class Part:
     notes: list[str] = field(default_factory=list)
 
 
-def trainings(rows: Iterable[Row], is_evaluation: Callable[[Row], bool]) -> list[Part]:
+def trainings(rows: Sequence[Row], is_evaluation: Callable[[Row], bool]) -> list[Part]:
     """Cut where the counter starts again; where it goes back to a later step than its first, the run was resumed.
 
     A row of an evaluation, or of another kind than those of later steps that stand before it, goes back in time and
     is only late: several processes may write to one log, each at its own pace.
     """
+    if _is_in_order(rows):
+        return [Part(list(rows))]
     parts = [_Cut()]
     for row in rows:
         part = parts[-1]
@@ -42,6 +45,12 @@ def trainings(rows: Iterable[Row], is_evaluation: Callable[[Row], bool]) -> list
             part.resume(counter)
             part.add(row, counter)
     return [part.done() for part in parts if part.rows]
+
+
+def _is_in_order(rows: Sequence[Row]) -> bool:
+    """Whether there are rows, each has a step, and none goes back: nearly every log is so."""
+    steps = [row.step for row in rows if row.step is not None]
+    return 0 < len(steps) == len(rows) and all(before <= after for before, after in pairwise(steps))
 
 
 def counter_of(row: Row) -> float | None:

@@ -10,12 +10,14 @@ import codecs
 import gzip
 import io
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import cached_property
+from itertools import chain
 from pathlib import Path
-from typing import IO
+from typing import IO, AnyStr
 
 HEAD = 1 << 16
+BLOCK = 1 << 16
 WHOLE_LIMIT = 1 << 30
 LINE_LIMIT = 64 << 20
 BOMB_SIZE, BOMB_RATIO = 64 << 20, 300
@@ -128,31 +130,51 @@ class Source:
             UnreadableError: A line is longer than 64 MiB, or the file's compression is broken.
         """
         decoder = codecs.getincrementaldecoder(self.encoding)(errors="replace")
-        rest, size = "", 0
+        return _lines((decoder.decode(block, final=not block) for block in self._blocks()), "\n", "\r")
+
+    def utf8_lines(self) -> Iterator[bytes]:
+        """The same in UTF-8, for parsers that take it: bytes that are no text are still in it.
+
+        Raises:
+            UnreadableError: As for `lines`.
+        """
+        if self.encoding == "utf-16":
+            return (line.encode() for line in self.lines())
+        blocks = self._blocks()
+        return _lines(chain([next(blocks).removeprefix(codecs.BOM_UTF8)], blocks), b"\n", b"\r")
+
+    def _blocks(self) -> Iterator[bytes]:
+        """All its bytes, and then none: the last block is empty."""
+        size, block = 0, b" "
         with self.open() as file:
-            while True:
-                block = _read(file, 1 << 20)
+            while block:
+                block = _read(file, BLOCK)
                 size += len(block)
                 _no_bomb(size, self._packed_size)
-                text = rest + decoder.decode(block, final=not block)
-                if not block:
-                    yield from _split(text)
-                    return
-                cut = text.rfind("\n") + 1
-                cut = max(cut, text.rfind("\r", cut, -1) + 1)
-                yield from _split(text[:cut])
-                rest = text[cut:]
-                if len(rest) > LINE_LIMIT:
-                    raise UnusableError(f"it has a line of more than {LINE_LIMIT >> 20} MiB")
+                yield block
 
 
-def _split(text: str) -> list[str]:
+def _lines(blocks: Iterable[AnyStr], newline: AnyStr, back: AnyStr) -> Iterator[AnyStr]:
+    """The lines of a text in blocks; the last block is the text's end."""
+    rest = newline[:0]
+    for block in blocks:
+        text = rest + block
+        cut = text.rfind(newline) + 1
+        cut = max(cut, text.rfind(back, cut, -1) + 1)
+        yield from _split(text[:cut], newline, back)
+        rest = text[cut:]
+        if len(rest) > LINE_LIMIT:
+            raise UnusableError(f"it has a line of more than {LINE_LIMIT >> 20} MiB")
+    yield from _split(rest, newline, back)
+
+
+def _split(text: AnyStr, newline: AnyStr, back: AnyStr) -> list[AnyStr]:
     """At \\n, \\r\\n and \\r, and nowhere else: a form feed or a U+2028 is a part of a line."""
     if not text:
         return []
-    if "\r" in text:
-        text = text.replace("\r\n", "\n").replace("\r", "\n")
-    lines = text.split("\n")
+    if back in text:
+        text = text.replace(back + newline, newline).replace(back, newline)
+    lines = text.split(newline)
     return lines if lines[-1] else lines[:-1]
 
 

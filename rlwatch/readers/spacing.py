@@ -76,8 +76,8 @@ def _from_totals(count: int, rows: Sequence[Row]) -> int | None:
             continue
         low, high = seconds * (rate - 0.0005), seconds * (rate + 0.0005)  # it is printed with three decimals
         fitting = range(math.floor(low / (count + 1)) + 1, math.floor(high / count * (1 + 1e-9)) + 1)
-        if len(fitting) == 1 and fitting[0] > 0:
-            return fitting[0]
+        if fitting.stop - fitting.start == 1 and fitting.start > 0:  # len() has no room for what a broken log may say
+            return fitting.start
     return None
 
 

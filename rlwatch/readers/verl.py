@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any
 from rlwatch.readers.console import plain
 from rlwatch.readers.dicts import parse
 from rlwatch.readers.fields import ROWS, Rows
+from rlwatch.readers.jsontext import as_text
 from rlwatch.readers.jsontext import line as json_line
 from rlwatch.readers.rows import Log, step_of
 from rlwatch.readers.settings import simple_settings
@@ -59,8 +60,10 @@ def read(source: Source, options: Options) -> list[Log]:
 
 def _file_logger(source: Source) -> Log:
     make, log, broken = Rows(), Log([], "verl-jsonl", framework="verl"), 0
-    for text in source.lines():
-        value = json_line(text) if text.strip() else {}
+    for line in source.utf8_lines():
+        value = json_line(line)
+        if value is None and not as_text(line).strip():
+            continue
         data = value.get("data") if isinstance(value, dict) else None
         if isinstance(data, dict):
             row = make.row(data)

@@ -46,6 +46,7 @@ def waste_of(run: Run) -> Waste | None:
     if name not in names:
         return None
     generation = [own for own in GENERATION if own in names]
+    has_length, has_time = "length/mean" in names, "step_seconds" in names
     completions = completions_a_step(run)
     weights = shares = tokens = seconds = generating = 0.0
     steps = timed = generated = 0
@@ -57,17 +58,17 @@ def waste_of(run: Run) -> Waste | None:
         if share is None:
             continue
         steps += 1
-        length = _value(record, "length/mean")
+        length = _value(record, "length/mean") if has_length else None
         weight = spacing * (length if length is not None else 1.0)
         weights += weight
         shares += weight * share
         if length is not None and completions is not None:
             tokens += share * length * completions * spacing
-        time = _value(record, "step_seconds")
+        time = _value(record, "step_seconds") if has_time else None
         if time is not None:
             timed += 1
             seconds += share * time * spacing
-        own = next((v for v in (_value(record, g) for g in generation) if v is not None), None)
+        own = next((v for v in (_value(record, g) for g in generation) if v is not None), None) if generation else None
         if own is not None:
             generated += 1
             generating += share * own * spacing
