@@ -80,7 +80,7 @@ def train(out: Path, how: str) -> None:
         rollout_func=rollout,
     )
     trainer.remove_callback(PrinterCallback)
-    options = {"stop_on": "critical"} if how == "stopping" else {}
+    options: dict[str, Any] = {"stop_on": "critical"} if how == "stopping" else {"counterfactual_every": 3}
     watch(
         trainer, dir=out / "runs", name="run", correct="odd_digit", split_every=2, sample_completions="all", **options
     )

@@ -40,6 +40,8 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         split_every: Every so many steps, measure what costs something: the size of the update, and, where the loss has
             a regulariser, the policy's part of the gradient by a backward pass of its own. 0 turns both off.
         sample_completions: How many groups a generation to keep the text of; 0 keeps none, "all" keeps all.
+        counterfactual_every: Every so many steps, measure what another denominator, scaling or clip would have made of
+            the same batch, by one more backward pass for each of them; 0, the default, never.
         stop_on: End the training after a checkpoint once there is such an alert: "critical", "warning", or a list of
             rules. By default nothing that rlwatch finds ends a training.
         on_alert: A function that gets every change of an alert's state, on rank 0.
@@ -64,6 +66,7 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         correct: Correct | None = None,
         split_every: int = 20,
         sample_completions: int | str = 2,
+        counterfactual_every: int = 0,
         stop_on: StopOn = None,
         on_alert: OnAlert = None,
         settings: SettingsArgument = None,
@@ -73,7 +76,12 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
             raise ValueError(f"split_every= takes a number of steps, or 0 for never, not {split_every!r}")
         if sample_completions != "all" and (not isinstance(sample_completions, int) or sample_completions < 0):
             raise ValueError(f'sample_completions= takes a number of groups or "all", not {sample_completions!r}')
+        if not isinstance(counterfactual_every, int) or counterfactual_every < 0:
+            raise ValueError(
+                f"counterfactual_every= takes a number of steps, or 0 for never, not {counterfactual_every!r}"
+            )
         self.run_dir: Path | None = None
+        self._counterfactual_every = counterfactual_every
         self._dir = dir
         self._name = name
         self._correct = check_type(correct)
@@ -86,6 +94,7 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         self._correctness: Correctness | None = None
         self._memory: Memory | None = None
         self._said_correct = ""
+        self._said_part = False
         self._wanted = Wanted(dir, settings, rules)
         self._stop_on, self._on_alert = stop_on, on_alert
         self._acting = self._act()  # now: what is wrong with these is to be said before the training
@@ -143,13 +152,14 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
             self._correctness = Correctness(self._correct, function_names(trainer))
         except ValueError as error:
             self._correctness = Correctness.unknown(str(error))
-        self._said_correct = ""
+        self._said_correct, self._said_part = "", False
         self._steps = TrainerSteps(
             trainer,
             self._correctness,
             self._guard,
             split_every=self._split_every,
             sample_completions=self._sample_completions,
+            counterfactual_every=self._counterfactual_every,
         )
         functions = function_names(trainer), reward_weights(trainer)
         self._memory = Memory(functions, self._steps.listener, self._correctness)
@@ -198,6 +208,9 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         if step.absent:
             _say_absent(step.absent)
             self._session.note(absent=steps.told_absent)
+        if steps.compared_part and not self._said_part:
+            self._said_part = True
+            self._session.note(counterfactual=f"gradients of {steps.compared_part}")
         if step.fresh:
             self._say_what_is_correct()
 

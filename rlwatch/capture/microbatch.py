@@ -78,6 +78,14 @@ class MicroBatch:
         if self._listening:
             self.gradient = gradient.detach().clone()
 
+    def pause(self) -> None:
+        """The backward passes that come now are not the one whose gradient is wanted."""
+        self._listening = False
+
+    def go_on(self) -> None:
+        """The next one is."""
+        self._listening = True
+
     def tokens(self, *, detached: bool = True) -> TokenBatch:
         """It as the loss's formulas take it."""
         assert self.logps is not None
@@ -122,11 +130,11 @@ class MicroBatch:
         loss = self.regulariser(config, aux_coef)
         if loss is None:
             return [torch.zeros_like(p) for p in parameters]
-        self._listening = False  # this pass is not the one whose gradient is wanted
+        self.pause()
         try:
             found = torch.autograd.grad(loss, parameters, retain_graph=True, allow_unused=True)
         finally:
-            self._listening = True
+            self.go_on()
         return [torch.zeros_like(p) if g is None else g for p, g in zip(parameters, found, strict=True)]
 
     def policy_gradient(self, config: LossConfig) -> torch.Tensor | None:

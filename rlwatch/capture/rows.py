@@ -57,6 +57,11 @@ class Facts:
     kinds: torch.Tensor | None = field(default=None)
 
 
+def split_tags(tags: torch.Tensor) -> list[tuple[int, int]]:
+    """The generation's number and this rank's row of it, of each tag."""
+    return [(tag >> _SHIFT, tag & _ROW) for tag in tags.tolist()]
+
+
 class Rows:
     """What one rank knows of its rows of the generations that may still be trained on.
 

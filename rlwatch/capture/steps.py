@@ -9,9 +9,11 @@ from typing import Any
 import torch
 
 from rlwatch.capture.correctness import Correctness
+from rlwatch.capture.counterfactual import Counterfactual
 from rlwatch.capture.effective import EffectiveGradient
 from rlwatch.capture.generation import FloatArray, Generation, concentration, rollout_metrics
 from rlwatch.capture.guard import Guard
+from rlwatch.capture.microbatch import MicroBatch
 from rlwatch.capture.ranks import gather
 from rlwatch.capture.trainer import regularisers
 from rlwatch.capture.trl import ENTROPY, TRLListener
@@ -51,17 +53,26 @@ class TrainerSteps:
         guard: Catches rlwatch's own faults.
         split_every: Every so many steps, measure what costs something; 0 never.
         sample_completions: Groups a generation whose text is kept, or "all".
+        counterfactual_every: Every so many steps, measure what other decisions in the loss would have made of it.
 
     Attributes:
         must_stop: At the last step a rank wanted the training to stop; the same on all ranks.
     """
 
     def __init__(
-        self, trainer: Any, correctness: Correctness, guard: Guard, *, split_every: int, sample_completions: int | str
+        self,
+        trainer: Any,
+        correctness: Correctness,
+        guard: Guard,
+        *,
+        split_every: int,
+        sample_completions: int | str,
+        counterfactual_every: int = 0,
     ) -> None:
         self.listener = TRLListener(trainer, correctness, guard, sample_completions)
         self._effective = EffectiveGradient(trainer, self.listener.config, regularisers(trainer), split_every)
-        self.listener.on_loss = self._effective.saw_loss
+        self._counterfactual = Counterfactual(trainer, self.listener.config, counterfactual_every)
+        self.listener.on_loss = self._saw_loss
         self._trainer = trainer
         self._guard = guard
         self._without_entropy: dict[str, str] = {}
@@ -74,16 +85,23 @@ class TrainerSteps:
     @property
     def absent(self) -> dict[str, str]:
         """Metrics that this trainer cannot give, and why."""
-        return {**self.listener.absent, **self._effective.absent, **self._without_entropy}
+        found = (self.listener.absent, self._effective.absent, self._counterfactual.absent, self._without_entropy)
+        return {name: why for part in found for name, why in part.items()}
 
     @property
     def told_absent(self) -> dict[str, str]:
         """The same, with what has turned out since the start."""
         return dict(self._absent)
 
+    @property
+    def compared_part(self) -> str:
+        """Of which weights the gradients are that are compared; empty while none are."""
+        return self._counterfactual.part
+
     def begin(self, step: int, optimizer: Any) -> None:
         """A step begins; after it the learning rate's schedule will have moved on."""
         self._effective.begin_step(step)
+        self._counterfactual.begin_step(step)
         self.listener.begin_step(self._effective.sampled)
         if optimizer is not None:
             self.listener.window.learning_rate = float(optimizer.param_groups[0]["lr"])
@@ -124,9 +142,11 @@ class TrainerSteps:
         generations = [self.listener.generations[n] for n in fresh if n in self.listener.generations]
         if window.generations:
             self.listener.forget_before(min(window.generations))
+        others = self._guard.run("comparing gradients", self._counterfactual.finish) or {}
         if made is None:
             return None
         metrics, absent = made
+        metrics |= others
         if rows is not None and len(generations) == len(fresh):
             metrics |= self._guard.run("measuring weights", concentration, generations, rows) or {}
         absent = {**self.absent, **absent}
@@ -137,6 +157,10 @@ class TrainerSteps:
     def close(self) -> None:
         """Let go of the trainer."""
         self.listener.close()
+
+    def _saw_loss(self, micro: MicroBatch, loss: torch.Tensor) -> None:
+        self._effective.saw_loss(micro, loss)
+        self._counterfactual.saw_loss(micro, self.listener.generations)
 
     def _note_faults_elsewhere(self, counts: list[float]) -> None:
         """Rank 0 keeps the run, so what failed on the others is counted there; their own logs say more."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from rlwatch.signals.decisions import EXPLAINED, NAMES
+
 
 @dataclass(frozen=True)
 class Metric:
@@ -285,7 +287,26 @@ _TABLE = (
     ),
 )
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in _TABLE}
+_COUNTERFACTUAL = tuple(
+    metric
+    for name in NAMES
+    for metric in (
+        Metric(
+            f"counterfactual/{name}/cosine",
+            "cosine",
+            f"Whether the update would have gone the same way with this: {EXPLAINED[name]}.",
+            "gᵀg_a / (‖g‖·‖g_a‖), gradients of the policy's part over the step's very batch",
+        ),
+        Metric(
+            f"counterfactual/{name}/norm_ratio",
+            "factor",
+            f"How much larger the gradient would have been with this: {EXPLAINED[name]}.",
+            "‖g_a‖ / ‖g‖",
+        ),
+    )
+)
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (*_TABLE, *_COUNTERFACTUAL)}
 """Every canonical metric that rlwatch records, by name; `reward/<function>` stands beside them."""
 
 
