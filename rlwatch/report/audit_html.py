@@ -6,7 +6,7 @@ from html import escape
 
 from rlwatch._version import __version__
 from rlwatch.audit import Audit
-from rlwatch.report.audit_sentences import headline, how_to_read, setup, size_sentence
+from rlwatch.report.audit_sentences import formula, headline, how_to_read, setup, size_sentence
 from rlwatch.report.colours import SEVERITY_FILLS, TEAL
 
 POLICY = "default-src 'none'; style-src 'unsafe-inline'"
@@ -31,10 +31,12 @@ def audit_html(found: Audit) -> str:
     title = headline(found)
     notes = "".join(f'<p class="dim">{escape(note)}</p>' for note in found.config.notes)
     said = "".join(f"<li>{escape(sentence)}</li>" for sentence in found.example.contrasts.values())
-    silenced = f'<p class="dim">silenced: {escape(", ".join(x.name for x in found.silenced))}</p>' if found.silenced else ""
+    silenced = (
+        f'<p class="dim">silenced: {escape(", ".join(x.name for x in found.silenced))}</p>' if found.silenced else ""
+    )
     parts = [
-        f'<h1>{escape(title)}</h1><p class="dim">{escape(setup(found))}</p>{notes}',
-        f'<h2>Who weighs what</h2><p>{escape(how_to_read(found))}</p>{_weights(found)}<ul>{said}</ul>'
+        f'<h1>{escape(title)}</h1><p>{escape(formula(found))}</p><p class="dim">{escape(setup(found))}</p>{notes}',
+        f"<h2>Who weighs what</h2><p>{escape(how_to_read(found))}</p>{_weights(found)}<ul>{said}</ul>"
         f'<p class="dim">{escape(size_sentence(found))}</p>',
         f"<h2>Where it divides</h2><ol>{_places(found)}</ol>",
         f"<h2>What to look at{'' if found.lints else ': nothing'}</h2><ul>{_lints(found)}</ul>{silenced}",
@@ -78,7 +80,8 @@ def _places(found: Audit) -> str:
         parts.append(
             f"<li><b>{escape(place.name)}</b> · {escape(place.maths)} · <code>{escape(place.code)}</code>"
             f"<br>{escape(place.sentence)}{against}"
-            f'<br><span class="dim">a token here: {effect}; set by {escape(place.setting)} = {escape(place.value)}</span></li>'
+            f'<br><span class="dim">a token here: {effect}; '
+            f"set by {escape(place.setting)} = {escape(place.value)}</span></li>"
         )
     return "".join(parts)
 

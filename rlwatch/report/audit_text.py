@@ -12,7 +12,7 @@ from rlwatch.audit import Audit
 from rlwatch.audit.example import Kind
 from rlwatch.audit.lints import Lint
 from rlwatch.audit.places import Place
-from rlwatch.report.audit_sentences import headline, how_to_read, setup, size_sentence
+from rlwatch.report.audit_sentences import formula, headline, how_to_read, setup, size_sentence
 from rlwatch.runs.records import Severity
 
 _SEVERITY = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
@@ -22,6 +22,7 @@ def audit_report(found: Audit) -> RenderableType:
     """Who weighs what, where something is divided, and what is unwise."""
     parts: list[RenderableType] = [
         Text(headline(found), style="bold"),
+        Text(formula(found)),
         Text(setup(found), "dim"),
         *(Text(note, "dim") for note in found.config.notes),
         _heading("Who weighs what"),
@@ -96,7 +97,9 @@ def _lint(lint: Lint) -> RenderableType:
     table = Table.grid(padding=(0, 2))
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
-    table.add_row(Text(f"  {lint.severity.value}", _SEVERITY[lint.severity]), f"[bold]{lint.name}[/]  {escape(lint.message)}")
+    table.add_row(
+        Text(f"  {lint.severity.value}", _SEVERITY[lint.severity]), f"[bold]{lint.name}[/]  {escape(lint.message)}"
+    )
     table.add_row("", f"{escape(lint.why)} [dim]\\[{escape(lint.source)}][/]")
     table.add_row("", f"[dim]{escape(lint.setting)}:[/] {escape(lint.advice)}")
     return table
