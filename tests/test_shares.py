@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import json
 import math
 import statistics
+from pathlib import Path
 
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rlwatch.signals.shares import KINDS, carried_by, kinds_of, largest_group, needed_for
+from rlwatch.readers import load
+from rlwatch.runs.metrics import METRICS
+from rlwatch.signals.shares import KINDS, carried_by, kinds_of, largest_group, needed_for, share_metrics
 
 WEIGHTS = st.lists(st.floats(0, 100) | st.just(math.nan), min_size=4, max_size=40).map(
     lambda values: values[: len(values) // 4 * 4]
@@ -67,3 +71,47 @@ def test_what_nobody_knows_is_not_zero() -> None:
     assert all(np.isnan(kinds[name]).all() for name in ("q1", "q2", "q3", "q4"))
     assert kinds["graded"].tolist() == [0, 0]
     assert math.isnan(kinds["truncated"][1])
+
+
+@given(
+    st.lists(
+        st.tuples(st.floats(0, 10), st.integers(1, 30), st.sampled_from([0.0, 1.0]), st.integers(0, 4)), min_size=2
+    )
+)
+def test_shares_of_uneven_groups_are_plain_sums(rows: list[tuple[float, int, float, int]]) -> None:
+    weights, lengths, correct = (np.array([float(row[i]) for row in rows]) for i in range(3))
+    groups = np.array([row[3] for row in rows])
+    truncated = (lengths > 20).astype(float)
+    found = share_metrics(weights, lengths, correct, truncated, groups)
+    total = sum(weights)
+    if not total > 0:
+        assert found == {}
+        return
+    marks = statistics.quantiles(lengths.tolist(), n=4, method="inclusive")
+    for number in range(4):
+        mine = sum(w for w, n in zip(weights, lengths, strict=True) if sum(n > m for m in marks) == number)
+        assert found[f"length_q{number + 1}"] == pytest.approx(mine / total, abs=1e-9)
+    assert found["incorrect"] == pytest.approx(sum(weights[correct == 0]) / total, abs=1e-9)
+    assert found["truncated"] == pytest.approx(sum(weights[lengths > 20]) / total, abs=1e-9)
+    assert found["largest_group"] == pytest.approx(max(sum(weights[groups == g]) for g in set(groups.tolist())) / total)
+    rates = {g: statistics.fmean(correct[groups == g].tolist()) for g in set(groups.tolist())}
+    hard = sum(w for w, g in zip(weights, groups.tolist(), strict=True) if rates[g] <= 0.25)
+    assert found["hard"] == pytest.approx(hard / total, abs=1e-9)
+
+
+def test_a_dump_says_what_its_completions_would_have_weighed(tmp_path: Path) -> None:
+    """Long wrong answers: a fair share of the update under grpo, most of it under dapo."""
+    rows = [
+        {"step": step, "prompt": f"p{group}", "completion": f"c{k}", "completion_length": 90 if k else 10,
+         "reward": float(k == 0), "correct": k == 0}
+        for step in (1, 2) for group in range(3) for k in range(4)
+    ]  # fmt: skip
+    path = tmp_path / "rollouts.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    (run,) = load(path)
+    for record in run.records:
+        # A is 1.5 for the right one and −0.5 for each of the three wrong ones
+        assert record.metrics["weight_grpo/incorrect"] == pytest.approx(0.5)
+        assert record.metrics["weight_dapo/incorrect"] == pytest.approx(3 * 45 / (3 * 45 + 15))
+        assert record.metrics["weight_grpo/half"] == pytest.approx(0.25), "the right one of each four"
+        assert set(record.metrics) <= {*METRICS}

@@ -12,6 +12,7 @@ from typing import Any
 from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from rlwatch.alerts import stdout
+from rlwatch.audit import ConfigError, audit
 from rlwatch.capture.acting import Acting, OnAlert, StopOn
 from rlwatch.capture.correctness import Correct, Correctness, check_type
 from rlwatch.capture.guard import Guard
@@ -20,7 +21,7 @@ from rlwatch.capture.session import Session
 from rlwatch.capture.steps import TrainerSteps
 from rlwatch.capture.trainer import find_trainer, function_names, reward_weights, run_info
 from rlwatch.capture.wanted import Wanted
-from rlwatch.runs.records import StepRecord
+from rlwatch.runs.records import Severity, StepRecord
 from rlwatch.settings import RuleArgument, SettingsArgument
 
 
@@ -182,6 +183,23 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         if self._session.resumption is not None:
             stdout.say(f"rlwatch: {self._session.resumption.in_words()}")
         _say_absent(absent)
+        self._guard.run("auditing the configuration", self._audit, trainer, self._session)
+
+    def _audit(self, trainer: Any, session: Session) -> None:
+        """Say what is unwise about the configuration, before the first step."""
+        try:
+            found = audit(trainer, silence=session.silenced_lints)
+        except ConfigError:
+            return  # a trainer whose loss an audit does not know
+        session.note(lints=[lint.to_dict() for lint in found.lints])
+        for lint in found.lints:
+            if lint.severity is not Severity.INFO:
+                stdout.say(
+                    f"rlwatch: {lint.severity.value}, {lint.name}: {lint.message}. {lint.setting}: {lint.advice}."
+                )
+        others = [lint.name for lint in found.lints if lint.severity is Severity.INFO]
+        if others and session.path is not None:
+            stdout.say(f"rlwatch: worth knowing: {', '.join(others)}; see rlwatch audit {session.path}")
 
     def _resume(self, memory: Memory, args: TrainingArguments, state: TrainerState) -> Resumption:
         """Take up what the checkpoint remembers, on every rank alike, and find the run that goes on."""

@@ -83,6 +83,11 @@ class Session:
         atexit.register(self.close)
 
     @property
+    def silenced_lints(self) -> tuple[str, ...]:
+        """Remarks on the configuration that the user does not want to see."""
+        return self._settings.silenced_lints
+
+    @property
     def path(self) -> Path | None:
         """The run directory, or None if it could not be made."""
         return self.writer.path if self.writer else None

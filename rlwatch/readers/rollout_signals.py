@@ -12,6 +12,7 @@ from rlwatch.capture.generation import Generation, reward_name
 from rlwatch.capture.ragged import OwnGeneration, group_metrics
 from rlwatch.signals.groups import RewardRange
 from rlwatch.signals.rollouts import length_metrics, reward_metrics
+from rlwatch.signals.shares import share_metrics
 
 FloatArray = NDArray[np.float64]
 
@@ -65,7 +66,29 @@ def completion_metrics(completions: Completions, seen: RewardRange) -> dict[str,
             metrics[name] = value
     if completions.groups is not None:
         metrics |= group_metrics(_generations(completions, seen), completions=completions.fingerprints is not None)
+        if completions.lengths is not None:
+            metrics |= _assumed_weights(completions, completions.groups, completions.lengths)
     return metrics
+
+
+def _assumed_weights(completions: Completions, groups: NDArray[np.int64], lengths: FloatArray) -> dict[str, float]:
+    """What each completion weighed in the update, had the loss been grpo or dapo, on policy.
+
+    |w| = |A| where every completion's tokens are averaged (grpo), |A|·length where all tokens are alike (dapo,
+    dr_grpo), with A = (r − mean of the group) / (std of the group + 1e-4).
+    """
+    known = np.isfinite(completions.rewards)
+    if not known.all():
+        return {}
+    counts = np.bincount(groups)[groups]
+    centred = completions.rewards - np.bincount(groups, completions.rewards)[groups] / counts
+    spread = np.sqrt(np.bincount(groups, centred**2)[groups] / np.maximum(counts - 1, 1))
+    size = np.where(spread > 1e-9, np.abs(centred) / (spread + 1e-4), 0.0)
+    found: dict[str, float] = {}
+    for family, weights in (("weight_grpo", size), ("weight_dapo", size * lengths)):
+        shares = share_metrics(weights, lengths, completions.correct, completions.truncated, groups)
+        found |= {f"{family}/{name}": value for name, value in shares.items()}
+    return found
 
 
 def _generations(completions: Completions, seen: RewardRange) -> list[Generation]:

@@ -7,12 +7,14 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
+from rich.console import Console, Group
 
-from rlwatch.audit import audit
+from rlwatch.audit import Audit, ConfigError, audit
+from rlwatch.readers import UnreadableError, load
 from rlwatch.report.as_json import plain_json
 from rlwatch.report.audit_html import audit_html
-from rlwatch.report.audit_text import audit_report
+from rlwatch.report.audit_measured import Measured, measured
+from rlwatch.report.audit_text import audit_report, measured_report
 from rlwatch.runs.records import Severity
 
 FORMATS = ("text", "json", "html")
@@ -35,18 +37,39 @@ def run_audit(
         raise ValueError(f"--format {format}: there is {', '.join(FORMATS)}")
     if fail_on not in FAIL_ON:
         raise ValueError(f"--fail-on {fail_on}: there is {', '.join(FAIL_ON)}")
-    found = audit(path, silence=silence)
-    if format == "text" and output is None:
-        console.print(audit_report(found))
-    elif format == "text":
-        with open(str(output), "w", encoding="utf-8") as file:
-            Console(file=file, width=120).print(audit_report(found))
+    found, seen = _look(path, silence)
+    if format == "text":
+        report = Group(*measured_report(seen)) if found is None else audit_report(found, seen)
+        if output is None:
+            console.print(report)
+        else:
+            with open(output, "w", encoding="utf-8") as file:
+                Console(file=file, width=120).print(report)
     else:
-        text = audit_html(found) if format == "html" else json.dumps(plain_json(found.to_dict()), indent=2) + "\n"
+        data = {**(found.to_dict() if found is not None else {}), "measured": seen.to_dict() if seen else None}
+        text = audit_html(found, seen) if format == "html" else json.dumps(plain_json(data), indent=2) + "\n"
         if output is None:
             sys.stdout.write(text)
         else:
             output.write_text(text, encoding="utf-8")
-    if fail_on == "never":
+    if fail_on == "never" or found is None:
         return 0
     return int(any(lint.severity.rank >= Severity(fail_on).rank for lint in found.lints))
+
+
+def _look(path: Path, silence: Sequence[str]) -> tuple[Audit | None, Measured]:
+    """The configuration's audit, and what the run shows; a dump of completions has no configuration.
+
+    Raises:
+        ValueError: There is neither.
+    """
+    try:
+        seen = measured(load(path)[0])
+    except UnreadableError:
+        seen = Measured()
+    try:
+        return audit(path, silence=silence), seen
+    except ConfigError:
+        if not seen:
+            raise
+        return None, seen

@@ -6,6 +6,7 @@ from html import escape
 
 from rlwatch._version import __version__
 from rlwatch.audit import Audit
+from rlwatch.report.audit_measured import FAMILIES, Measured
 from rlwatch.report.audit_sentences import formula, headline, how_to_read, setup, size_sentence
 from rlwatch.report.colours import SEVERITY_FILLS, TEAL
 
@@ -26,8 +27,10 @@ li {{ margin-bottom: .8rem }}
 """
 
 
-def audit_html(found: Audit) -> str:
-    """The whole page: who weighs what, where it divides, what to look at."""
+def audit_html(found: Audit | None, seen: Measured = Measured()) -> str:  # noqa: B008  # it is frozen
+    """The whole page: who weighs what, where it divides, what to look at, and what the run itself shows."""
+    if found is None:
+        return _page("What the updates of a run were made of", [_measured(seen)])
     title = headline(found)
     notes = "".join(f'<p class="dim">{escape(note)}</p>' for note in found.config.notes)
     said = "".join(f"<li>{escape(sentence)}</li>" for sentence in found.example.contrasts.values())
@@ -40,8 +43,15 @@ def audit_html(found: Audit) -> str:
         f'<p class="dim">{escape(size_sentence(found))}</p>',
         f"<h2>Where it divides</h2><ol>{_places(found)}</ol>",
         f"<h2>What to look at{'' if found.lints else ': nothing'}</h2><ul>{_lints(found)}</ul>{silenced}",
-        f'<p class="dim">rlwatch {escape(__version__)}</p>',
+        _measured(seen),
     ]
+    return _page(title, parts)
+
+
+def _page(title: str, parts: list[str]) -> str:
+    parts = [*parts, f'<p class="dim">rlwatch {escape(__version__)}</p>']
+    if not parts[0].startswith("<h1>"):
+        parts.insert(0, f"<h1>{escape(title)}</h1>")
     return (
         f'<!doctype html><html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
@@ -49,6 +59,35 @@ def audit_html(found: Audit) -> str:
         + "\n".join(parts)
         + "</body></html>\n"
     )
+
+
+def _measured(seen: Measured) -> str:
+    parts = []
+    for weighed in seen.weighed:
+        rows = "".join(
+            f'<tr><td>{escape(words)}</td><td class="n">{"" if of is None else f"{of:.0%}"}</td>'
+            f'<td class="n">{share:.0%}</td><td><span class="bar" style="width:{12 * share:.2f}rem"></span></td></tr>'
+            for words, (share, of) in weighed.shares.items()
+        )
+        parts.append(
+            f"<h2>What the updates were made of</h2><p>{escape(weighed.sentence)}</p>"
+            f'<p class="dim">{escape(FAMILIES[weighed.family])}, over {weighed.steps} steps</p>'
+            '<div class="wide"><table><tr><th>of the completions</th><th class="n">a share of</th>'
+            f'<th class="n">of the update</th><th></th></tr>{rows}</table></div>'
+        )
+    if seen.otherwise:
+        rows = "".join(
+            f'<tr><td>{escape(o.words)}</td><td class="n">{"none" if o.cosine is None else f"{o.cosine:.3f}"}</td>'
+            f'<td class="n">×{o.ratio:.3g}</td><td class="n">{o.steps}</td><td>{o.verdict}</td></tr>'
+            for o in seen.otherwise
+        )
+        parts.append(
+            "<h2>What another decision would have made of the same batches</h2>"
+            f'<p class="dim">{escape(seen.part or "gradients")}; the cosine is to the update that was</p>'
+            '<div class="wide"><table><tr><th>instead</th><th class="n">cosine</th><th class="n">size</th>'
+            f'<th class="n">steps</th><th>so</th></tr>{rows}</table></div>'
+        )
+    return "".join(parts)
 
 
 def _weights(found: Audit) -> str:

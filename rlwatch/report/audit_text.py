@@ -12,14 +12,15 @@ from rlwatch.audit import Audit
 from rlwatch.audit.example import Kind
 from rlwatch.audit.lints import Lint
 from rlwatch.audit.places import Place
+from rlwatch.report.audit_measured import FAMILIES, Measured
 from rlwatch.report.audit_sentences import formula, headline, how_to_read, setup, size_sentence
 from rlwatch.runs.records import Severity
 
 _SEVERITY = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
 
 
-def audit_report(found: Audit) -> RenderableType:
-    """Who weighs what, where something is divided, and what is unwise."""
+def audit_report(found: Audit, seen: Measured = Measured()) -> RenderableType:  # noqa: B008  # it is frozen
+    """Who weighs what, where something is divided, what is unwise, and what the run itself shows."""
     parts: list[RenderableType] = [
         Text(headline(found), style="bold"),
         Text(formula(found)),
@@ -37,7 +38,43 @@ def audit_report(found: Audit) -> RenderableType:
     ]
     if found.silenced:
         parts.append(_indented(Text(f"silenced: {', '.join(lint.name for lint in found.silenced)}", "dim")))
-    return Group(*parts)
+    return Group(*parts, *measured_report(seen))
+
+
+def measured_report(seen: Measured) -> list[RenderableType]:
+    """What the updates of a run were made of, and what other decisions would have made of them."""
+    parts: list[RenderableType] = []
+    for weighed in seen.weighed:
+        parts += [
+            _heading("What the updates were made of"),
+            _indented(Text(f"{FAMILIES[weighed.family]}, over {weighed.steps} steps", "dim")),
+        ]
+        if weighed.sentence:
+            parts.append(_indented(Text(weighed.sentence)))
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column("  of the completions")
+        for name in ("a share of", "of the update"):
+            table.add_column(name, justify="right")
+        table.add_column("")
+        for words, (share, of_completions) in weighed.shares.items():
+            of = f"{of_completions:.0%}" if of_completions is not None else ""
+            table.add_row(f"  {words}", of, f"{share:.0%}", Text("█" * round(40 * share), "cyan"))
+        parts.append(table)
+    if seen.otherwise:
+        parts += [
+            _heading("What another decision would have made of the same batches"),
+            _indented(Text(f"{seen.part or 'gradients'}; the cosine is to the update that was", "dim")),
+        ]
+        table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
+        table.add_column("  instead", overflow="fold")
+        for name in ("cosine", "size", "steps"):
+            table.add_column(name, justify="right")
+        table.add_column("so")
+        for other in seen.otherwise:
+            cosine = f"{other.cosine:.3f}" if other.cosine is not None else "none"
+            table.add_row(f"  {other.words}", cosine, f"×{other.ratio:.3g}", str(other.steps), other.verdict)
+        parts.append(table)
+    return parts
 
 
 def _heading(text: str) -> Text:

@@ -306,7 +306,22 @@ _COUNTERFACTUAL = tuple(
     )
 )
 
-METRICS: dict[str, Metric] = {metric.name: metric for metric in (*_TABLE, *_COUNTERFACTUAL)}
+_ASSUMED = tuple(
+    Metric(
+        f"{family}/{metric.name.partition('/')[2]}",
+        metric.unit,
+        f"{metric.meaning} As it would be under {loss}: from rollouts alone.",
+        f"as {metric.name}, with |w| = {weight}, A by the group's mean and deviation",
+    )
+    for family, loss, weight in (
+        ("weight_grpo", "loss_type grpo", "|A|"),
+        ("weight_dapo", "loss_type dapo or dr_grpo", "|A|·length"),
+    )
+    for metric in _TABLE
+    if metric.family == "weight" and metric.name not in ("weight/long", "weight/length_corr")
+)
+
+METRICS: dict[str, Metric] = {metric.name: metric for metric in (*_TABLE, *_COUNTERFACTUAL, *_ASSUMED)}
 """Every canonical metric that rlwatch records, by name; `reward/<function>` stands beside them."""
 
 

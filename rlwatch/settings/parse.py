@@ -18,7 +18,7 @@ from rlwatch.runs.metrics import METRICS
 from rlwatch.runs.records import Severity
 from rlwatch.settings.problems import Path, Problems, shown
 
-TOP = ("rules", "rule", "alerts")
+TOP = ("rules", "rule", "lints", "alerts")
 OWN_KEYS = ("name", "metric", "when", "value", "over", "severity", "message", "advice")
 ALERT_KEYS = ("min_severity", "repeat", "page_url", "wandb", "slack", "command", "apprise")
 CHANNEL_KEYS = {"slack": ("webhook_env", "webhook"), "command": ("run",), "apprise": ("urls_env", "urls")}
@@ -54,6 +54,7 @@ class Parsed:
         own: The user's rules, as plain values that can be parsed again.
         alerts: The table `alerts`, times in seconds. It may hold secrets.
         hints: What may not be what was meant, a sentence each.
+        lints: Names of lints that are off.
     """
 
     chosen: tuple[Chosen, ...]
@@ -62,6 +63,7 @@ class Parsed:
     own: tuple[Mapping[str, Any], ...]
     alerts: Mapping[str, Any]
     hints: tuple[str, ...]
+    lints: tuple[str, ...] = ()
 
 
 def parse(data: object, source: str, text: str = "") -> Parsed:
@@ -85,8 +87,9 @@ def parse(data: object, source: str, text: str = "") -> Parsed:
     own = reader.own_rules(data.get("rule"))
     chosen, silenced, changed = reader.rules(data.get("rules", {}), own)
     alerts = reader.alerts(data.get("alerts", {}))
+    lints = reader.lints(data["lints"]) if "lints" in data else ()
     problems.check()
-    return Parsed(tuple(chosen), tuple(silenced), changed, tuple(map(_plain, own)), alerts, tuple(reader.hints))
+    return Parsed(tuple(chosen), tuple(silenced), changed, tuple(map(_plain, own)), alerts, tuple(reader.hints), lints)
 
 
 class _Reader:
@@ -279,6 +282,16 @@ class _Reader:
                 rule({}, values)
             except ValueError as error:  # numbers that do not go together
                 self.problems.add(where, str(error))
+
+    def lints(self, value: object) -> tuple[str, ...]:
+        """Those that are off: `near-ties = false`."""
+        from rlwatch.audit.lints import LINTS  # numpy takes longer to import than most logs to read
+
+        return tuple(
+            name
+            for name, entry in self.table(("lints",), value, tuple(LINTS)).items()
+            if not self.flag(("lints", name), entry)
+        )
 
     def alerts(self, value: object) -> dict[str, Any]:
         """As `rlwatch.alerts.configured.Delivery.read` takes it. What may be a secret is never shown."""

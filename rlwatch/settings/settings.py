@@ -181,6 +181,11 @@ class Settings:
         """The rules that are off."""
         return self.parsed.silenced
 
+    @property
+    def silenced_lints(self) -> tuple[str, ...]:
+        """The lints of a configuration that are off."""
+        return self.parsed.lints
+
     def were_in_python(self, info: Mapping[str, Any]) -> list[str]:
         """The rules in Python that run.json names and that are not here: nobody can read them from a file."""
         said = info.get("settings")
@@ -212,6 +217,8 @@ class Settings:
             found.setdefault("rules", {}).setdefault(rule, {})[key] = value
         if self.parsed.own:
             found["rule"] = [dict(own) for own in self.parsed.own]
+        if self.parsed.lints:
+            found["lints"] = dict.fromkeys(self.parsed.lints, False)
         if self.python:
             found["python"] = [rule.name for rule in self.python]
         open_ones = {key: self.alerts[key] for key in ("min_severity", "repeat") if key in self.alerts}

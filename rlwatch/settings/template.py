@@ -19,6 +19,10 @@ _HEAD = """\
 
 _ALERTS = """\
 
+[lints]
+# A remark on the configuration that you know of and do not want to see again; `rlwatch audit` has their names.
+#near-ties = false
+
 [alerts]
 # What is sent, "info", "warning" or "critical" and worse, instead of what each channel sends by itself.
 #min_severity = "warning"

@@ -14,7 +14,9 @@ HARD, EASY = 0.25, 0.75
 """Success rates of a group up to which it is hard, and from which on it is easy."""
 
 
-def kinds_of(lengths: FloatArray, correct: FloatArray | None, truncated: FloatArray, group_size: int) -> FloatArray:
+def kinds_of(
+    lengths: FloatArray, correct: FloatArray | None, truncated: FloatArray, groups: int | NDArray[np.int64]
+) -> FloatArray:
     """Of each completion of a generation, whether it is of each kind: (len(KINDS), completions), of 1 and 0.
 
     The quarters' marks are the quartiles of the generation's lengths; a completion on a mark belongs to the shorter
@@ -25,33 +27,77 @@ def kinds_of(lengths: FloatArray, correct: FloatArray | None, truncated: FloatAr
         lengths: (completions,), tokens; NaN where nobody knows, which makes all quarters unknown (NaN).
         correct: (completions,), 1, 0 or NaN; None where nobody knows.
         truncated: (completions,), 1 or 0, or NaN.
-        group_size: Completions a group; siblings stand side by side.
+        groups: Completions a group, whose siblings stand side by side; or (completions,), the number of each one's.
     """
     count = len(lengths)
     marks = np.quantile(lengths, [0.25, 0.5, 0.75]) if count and not np.isnan(lengths).any() else np.full(3, np.nan)
     quarter = np.where(np.isnan(marks).any(), np.nan, (lengths[:, None] > marks).sum(axis=1))
     rate = np.full(count, np.nan)
     if correct is not None:
-        groups = correct.reshape(-1, group_size)
-        known = ~np.isnan(groups)
-        sums, counts = np.where(known, groups, 0).sum(axis=1), known.sum(axis=1)
-        rate = np.repeat(np.divide(sums, counts, out=np.full(len(groups), np.nan), where=counts > 0), group_size)
+        numbers = _numbers(groups, count)
+        known = ~np.isnan(correct)
+        counts = np.bincount(numbers, known)[numbers]
+        sums = np.bincount(numbers, np.where(known, correct, 0))[numbers]
+        rate = np.divide(sums, counts, out=rate, where=counts > 0)
     rows = [np.where(np.isnan(quarter), np.nan, quarter == number) for number in range(4)]
     with np.errstate(invalid="ignore"):
         rows += [rate <= HARD, rate >= EASY, ~np.isnan(rate)]
     return np.stack([*(np.asarray(row, dtype=float) for row in rows), truncated])
 
 
-def largest_group(weights: FloatArray, group_size: int) -> float | None:
+def share_metrics(
+    weights: FloatArray,
+    lengths: FloatArray,
+    correct: FloatArray | None,
+    truncated: FloatArray | None,
+    groups: NDArray[np.int64],
+) -> dict[str, float]:
+    """What a step's |w| lies on, by the names that the `weight/` family has after its slash; nothing if all is 0.
+
+    Args:
+        weights: (completions,), |w| of each.
+        lengths: (completions,), tokens.
+        correct: (completions,), 1, 0 or NaN; None where nobody knows.
+        truncated: (completions,), 1 or 0; None where nobody knows.
+        groups: (completions,), the number of each one's group.
+    """
+    total = float(weights.sum())
+    if not total > 0 or not np.isfinite(total):
+        return {}
+    cut = np.full(len(weights), np.nan) if truncated is None else truncated
+    of = dict(zip(KINDS, (kinds_of(lengths, correct, cut, groups) * weights).sum(axis=1).tolist(), strict=True))
+    found = {f"length_{q}": of[q] / total for q in ("q1", "q2", "q3", "q4")}
+    found["truncated"] = of["truncated"] / total
+    if of["graded"] > 0:
+        found["hard"], found["easy"] = of["hard"] / of["graded"], of["easy"] / of["graded"]
+    if correct is not None and not np.isnan(correct).all():
+        known = weights[~np.isnan(correct)].sum()
+        if known > 0:
+            found["incorrect"] = float(weights[correct == 0].sum() / known)
+    for name, value in (
+        ("largest_group", largest_group(weights, groups)),
+        ("top_tenth", carried_by(weights, 0.1)),
+        ("half", needed_for(weights, 0.5)),
+    ):
+        if value is not None:
+            found[name] = value
+    return {name: value for name, value in found.items() if not np.isnan(value)}
+
+
+def _numbers(groups: int | NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    return np.arange(count) // groups if isinstance(groups, int) else groups
+
+
+def largest_group(weights: FloatArray, groups: int | NDArray[np.int64]) -> float | None:
     """The largest share of Σ|w| that one group has; None where nothing weighs anything.
 
     Args:
         weights: (completions,), |w| of each; NaN where it is not known, which counts as nothing.
-        group_size: Completions a group; siblings stand side by side.
+        groups: Completions a group, whose siblings stand side by side; or (completions,), the number of each one's.
     """
-    groups = np.nan_to_num(weights).reshape(-1, group_size).sum(axis=1)
-    total = groups.sum()
-    return float(groups.max() / total) if total > 0 else None
+    sums = np.bincount(_numbers(groups, len(weights)), np.nan_to_num(weights))
+    total = sums.sum()
+    return float(sums.max() / total) if total > 0 else None
 
 
 def carried_by(weights: FloatArray, share: float) -> float | None:
