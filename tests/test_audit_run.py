@@ -124,3 +124,22 @@ def test_a_lint_that_there_is_not_is_an_error_that_names_the_nearest() -> None:
 )
 def test_what_an_alternative_would_have_changed(cosine: float | None, ratio: float, verdict: str) -> None:
     assert Otherwise("clip-higher", 3, cosine, ratio).verdict == verdict
+
+
+def test_the_report_of_a_run_says_it_too(run_dir: Path) -> None:
+    """As text, JSON and HTML; and a lint that was silenced is in none of them."""
+    runner = CliRunner()
+    text = runner.invoke(app, ["analyze", str(run_dir)], env={"COLUMNS": "140"}).output
+    assert "About its configuration" in text
+    assert "near-ties" in text
+    html = runner.invoke(app, ["analyze", str(run_dir), "--format", "html"]).output
+    assert "About its configuration" in html
+    data = json.loads(runner.invoke(app, ["analyze", str(run_dir), "--format", "json"]).output)
+    names = {lint["name"] for lint in data["runs"][0]["lints"]}
+    assert "near-ties" in names
+    (run_dir / "rlwatch.toml").write_text("[lints]\nnear-ties = false\n")
+    try:
+        silent = runner.invoke(app, ["analyze", str(run_dir), "--format", "json"]).output
+    finally:
+        (run_dir / "rlwatch.toml").unlink()
+    assert {lint["name"] for lint in json.loads(silent)["runs"][0]["lints"]} == names - {"near-ties"}

@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import Any
 
 from rlwatch.report.analysis import Analysis
+from rlwatch.report.remarks import remarks
 
 SCHEMA = 1
 
@@ -45,6 +46,7 @@ def _run(analysis: Analysis) -> dict[str, Any]:
         "unchecked": dict(analysis.unchecked),
         "waste": None if analysis.waste is None else plain_json(asdict(analysis.waste)),
         "metrics": run.names,
+        "lints": [lint.to_dict() for lint in remarks(run, analysis.settings.silenced_lints)],
         "notes": list(run.notes),
         **_of_settings(analysis),
     }

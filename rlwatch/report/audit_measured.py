@@ -30,6 +30,9 @@ _KINDS = (
 TURNED = 0.9
 """Cosine under which an update would have gone another way: about 25 degrees."""
 
+ONE_LENGTH = 0.005
+"""Weight on a middle quarter below which most completions are of one length, so that quarters say nothing."""
+
 SCALED = 1.5
 """Factor from which it would have been of another size."""
 
@@ -137,9 +140,11 @@ def measured(run: Run) -> Measured:
 
 def _weighed(records: Sequence[StepRecord], family: str) -> Weighed:
     shares = {}
+    of_quarters = [_mean(records, f"{family}/length_q{number}")[0] or 0.0 for number in (2, 3)]
+    one_length = min(of_quarters) < ONE_LENGTH
     for kind, words in _KINDS:
         mean, _ = _mean(records, f"{family}/{kind}")
-        if mean is not None:
+        if mean is not None and not (one_length and kind.startswith("length_")):
             shares[words] = (mean, _of_completions(records, kind))
     _, steps = _mean(records, f"{family}/length_q4")
     half, top, group = (_mean(records, f"{family}/{name}")[0] for name in ("half", "top_tenth", "largest_group"))

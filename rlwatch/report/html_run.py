@@ -10,6 +10,7 @@ from rlwatch.report.analysis import Analysis
 from rlwatch.report.html_alerts import alert_cards, episodes, timeline
 from rlwatch.report.html_charts import MAIN, Series, chart_card, further, series_of, to_script
 from rlwatch.report.numbers import of_metric, plain
+from rlwatch.report.remarks import in_lines, remarks
 from rlwatch.report.replay import in_a_word, what_was_set
 from rlwatch.report.sentences import TONES, counted, span, verdict_sentence, waste_sentence
 
@@ -63,6 +64,10 @@ def _rest(analysis: Analysis, level: int, price: float | None, gpus: int) -> str
         parts.append(_section("What taught nothing", f"<p>{escape(wasted)}</p>", level))
     if analysis.settings.source or analysis.by_default is not None:
         parts.append(_section(f"Set by {escape(analysis.settings.source or 'rules in Python')}", _set(analysis), level))
+    about = in_lines(remarks(analysis.run, analysis.settings.silenced_lints), analysis.run.path)
+    if about:
+        items = (f"<li><code>{escape(name)}</code>: {escape(said)}</li>" for name, said in about)
+        parts.append(_section("About its configuration", f"<ul>{''.join(items)}</ul>", level))
     if analysis.unchecked:
         items = (f"<li><code>{escape(rule)}</code>: {escape(why)}</li>" for rule, why in analysis.unchecked.items())
         parts.append(_section("What this log cannot show", f"<ul>{''.join(items)}</ul>", level))

@@ -12,6 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from rlwatch.report.analysis import Analysis
+from rlwatch.report.remarks import in_lines, remarks
 from rlwatch.report.replay import in_a_word, what_was_set
 from rlwatch.report.sentences import span, verdict_sentence, waste_sentence
 from rlwatch.runs.records import Alert, AlertState, Run, Severity
@@ -52,6 +53,9 @@ def run_report(analysis: Analysis, *, gpu_hour_price: float | None = None, gpus:
     wasted = waste_sentence(analysis.waste, gpu_hour_price, gpus) if analysis.waste else None
     if wasted:
         parts += [_heading("What taught nothing"), Padding(Text(wasted), (0, 0, 0, 2))]
+    about = in_lines(remarks(run, analysis.settings.silenced_lints), run.path)
+    if about:
+        parts += [_heading("About its configuration"), _pairs(dict(about))]
     if analysis.unchecked:
         parts += [_heading("What this log cannot show"), _pairs(analysis.unchecked)]
     if run.notes:
