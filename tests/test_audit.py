@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from typer.testing import CliRunner
 
 import rlwatch
@@ -477,3 +479,21 @@ def test_every_report_can_show_every_kind(target: dict[str, Any], tmp_path: Path
         done = CliRunner().invoke(app, ["audit", str(path), "--format", kind, "-o", str(out)])
         assert done.exit_code == 0, done.output
         assert out.stat().st_size > 1000
+
+
+@given(
+    st.dictionaries(
+        st.sampled_from(
+            ["scale_rewards", "loss_type", "importance_sampling_level", "num_generations", "beta", "epsilon", "delta",
+             "steps_per_generation", "mask_truncated_completions", "top_entropy_quantile", "world_size"]
+        ),
+        st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=5) | st.lists(st.integers(), max_size=2)
+        | st.dictionaries(st.text(max_size=2), st.integers(), max_size=1),
+        max_size=6,
+    )
+)  # fmt: skip
+def test_whatever_stands_in_a_configuration_it_is_audited_or_refused_clearly(data: dict[str, object]) -> None:
+    try:
+        audit({"num_generations": 8, **data})
+    except ConfigError as error:
+        assert "the mapping" in str(error)

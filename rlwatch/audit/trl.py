@@ -42,7 +42,7 @@ def grpo(
     scale = values.raw("scale_rewards")
     if isinstance(scale, str):
         scale = {"true": True, "false": False}.get(scale.lower(), scale)
-    if scale is not None and scale not in SCALES:
+    if scale is not None and (not isinstance(scale, (str, bool)) or scale not in SCALES):
         raise values.wrong("scale_rewards", scale, "group, batch or none", nearest(str(scale), ["group", "batch"]))
     aggregations = ["sum_then_normalize", "normalize_then_sum"]
     return AuditConfig(
