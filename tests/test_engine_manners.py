@@ -208,3 +208,12 @@ def test_what_is_silenced_is_no_pending_alert() -> None:
         engine.feed(row(step, cause=2, symptom=2))
     assert engine.held_back() == []
     assert all(a.state is AlertState.PENDING for a in engine.held_back())
+
+
+def test_what_is_remembered_does_not_grow_with_the_run() -> None:
+    engine, sizes = Engine(default_rules()), []
+    for index, record in enumerate(wild(3, 6000), 1):
+        engine.feed(record)
+        if index % 1500 == 0:
+            sizes.append(len(json.dumps(engine.state())))
+    assert max(sizes[1:]) < 1.1 * sizes[0]

@@ -1,4 +1,4 @@
-"""Trend, shift and forecast against brute force, and against noise of known autocorrelation."""
+"""Trend and forecast against brute force, and against noise of known autocorrelation."""
 
 from __future__ import annotations
 
@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 
 from rlwatch.detect.forecast import REAL, forecast
 from rlwatch.detect.setting import Setting, apply_settings, settings_of
-from rlwatch.detect.shift import WILD, Shift
 from rlwatch.detect.trend import Trend
 
 
@@ -55,18 +54,15 @@ def test_the_line_is_that_of_weighted_least_squares(rows: list[tuple[int, float]
 
 
 @pytest.mark.parametrize("phi", [0.0, 0.3, 0.6, 0.8, 0.9])
-def test_noise_has_no_trend_and_no_shift(phi: float) -> None:
+def test_noise_has_no_trend(phi: float) -> None:
     rng = np.random.default_rng(7)
-    slopes, shifts = [], []
+    slopes = []
     for _ in range(150):
-        trend, shift = Trend(50), Shift(20)
+        trend = Trend(50)
         for step, value in enumerate(ar1(rng, phi, 300)):
             trend.update(step, float(value))
-            shift.update(step, float(value))
         slopes.append(trend.significance)
-        shifts.append(shift.deviations)
     assert 0.7 < np.std(slopes) < 1.3, "the error is the slopes' own deviation"
-    assert 0.6 < np.std(shifts) < 1.3
     assert np.mean(np.abs(slopes) > REAL) <= 0.01
 
 
@@ -99,37 +95,6 @@ def test_a_constant_has_no_trend_and_an_exact_line_has_one() -> None:
         line.update(i, 3.0 - 0.01 * i)
     assert abs(flat.significance) < REAL or flat.slope == pytest.approx(0, abs=1e-12)
     assert line.significance < -REAL
-
-
-@given(st.lists(st.floats(-10, 10), min_size=30, max_size=80))
-def test_shift_is_its_formulas(values: list[float]) -> None:
-    shift = Shift(half_life=10, records=5)
-    level = weight = 0.0
-    squares = products = sw = pw = 0.0
-    last, decay, slow = None, 0.5**0.1, 0.5 ** (1 / 40)
-    for i, value in enumerate(values):
-        if i:
-            residual = value - level
-            if i >= 5 and sw and squares > 0:
-                bound = WILD * math.sqrt(squares / sw)
-                residual = max(-bound, min(bound, residual))
-            squares, sw = squares * slow + residual**2, sw * slow + 1
-            if last is not None:
-                products, pw = products * slow + residual * last, pw * slow + 1
-            last = residual
-        level, weight = (level * weight * decay + value) / (weight * decay + 1), weight * decay + 1
-        known = shift.update(i, value)
-        assert (known is None) == (i < 4)
-    reference = sorted(values[:5])[2]
-    s2 = squares / sw
-    phi = min(0.95, max(0.0, (products / pw) / s2)) if s2 > 0 else 0.0
-    error2 = s2 * (1 - decay) / (1 + decay) * (1 + phi * decay) / (1 - phi * decay)
-    error2 += math.pi / 2 * s2 / 5 * (1 + phi) / (1 - phi)
-    assert shift.level == pytest.approx(level, abs=1e-9)
-    assert shift.reference == reference
-    assert shift.error == pytest.approx(math.sqrt(error2), abs=1e-6)
-    if error2 > 1e-6:
-        assert shift.deviations == pytest.approx((level - reference) / math.sqrt(error2), rel=1e-4, abs=1e-6)
 
 
 def falling(rng: np.random.Generator, rate: float, n: int, noise: float = 0.1) -> Trend:

@@ -58,10 +58,36 @@ LOWER_ENTROPY_BONUS = Advice(
     "Skywork-OR1 2505.22312",
 )
 WIDER_CLIP = Advice(
-    "check epsilon against the kind of ratio: one of a whole sequence, one of a token and CISPO's weight differ in size",
+    "check epsilon against the kind of ratio: a sequence's, a token's and CISPO's weight differ in size",
     "GSPO 2507.18071, MiniMax-M1 2506.13585",
 )
 CLIP_GRADIENT = Advice(
     "clip the gradient at about its usual norm (max_grad_norm), and read the batches of the steps that spike",
     "PyTorch, clip_grad_norm_",
+)
+
+TOKEN_DENOMINATOR = Advice(
+    "take a denominator that does not divide by each answer's own length (loss_type dapo or dr_grpo)",
+    "Dr.GRPO 2503.20783",
+)
+LESS_EXPLORATION = Advice(
+    "lower epsilon_high or the temperature, and see what the reward pays for form and length",
+    "Skywork-OR1 2505.22312, QAE 2509.22611",
+)
+LENGTH_REWARD = Advice(
+    "look at what the reward pays or takes for length: it has to be worth less than being right", "DAPO 2503.14476"
+)
+STOP_AT_BEST_EVAL = Advice(
+    "stop, and keep the checkpoint at which the evaluation was best: more training on this reward makes it worse",
+    "Gao et al. 2210.10760",
+)
+LOWER_REGULARISER = Advice(
+    "drop prompts whose groups are dead, and lower beta (or the entropy bonus): where rewards are equal, only the "
+    "regulariser moves the policy",
+    "2604.06268",
+)
+RAISE_BETA = Advice("hold the policy to its reference with a KL penalty (beta), or with more of it", "GRPO 2402.03300")
+LOOK_AT_PROCESS = Advice(
+    "look at what the process is doing (py-spy dump --pid PID, on each rank) and at its machine before killing it",
+    "py-spy documentation",
 )

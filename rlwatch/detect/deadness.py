@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 from rlwatch.detect.rule import finite
+from rlwatch.detect.sharing import Shared
 from rlwatch.detect.streaming import Baseline, Ewma
 from rlwatch.runs.records import StepRecord
 
@@ -13,7 +14,7 @@ AT_FIRST = 10
 
 
 @dataclass
-class Deadness:
+class Deadness(Shared):
     """Follows the smoothed shares of dead groups.
 
     A log that does not tell solved from stuck and failed groups still bounds them, where no reward is below 0: groups
@@ -24,7 +25,7 @@ class Deadness:
         half_life: Optimizer steps.
 
     Attributes:
-        split: Whether the last record with groups told them apart.
+        split: Whether a record has told them apart: from then on, one that does not changes nothing.
     """
 
     half_life: float
@@ -35,33 +36,47 @@ class Deadness:
     _at_first: Baseline = field(init=False)
     _best: float = 0.0
     _below_zero: bool = False
+    _seen: int | None = None
 
     def __post_init__(self) -> None:
         self._unsolved, self._solved, self._stuck = (Ewma(self.half_life) for _ in range(3))
         self._at_first = Baseline(AT_FIRST)
 
+    @property
+    def key(self) -> tuple[object, ...]:
+        """See the base class."""
+        return (self.half_life,)
+
     def update(self, record: StepRecord) -> None:
-        """Take in a record; one without groups changes nothing."""
+        """Take in a record; one without groups changes nothing, and nor does one that was seen."""
+        step = record.step
+        if step == self._seen:
+            return
+        self._seen = step
         solved, failed = finite(record, "groups/solved"), finite(record, "groups/failed")
         stuck = finite(record, "groups/stuck")
         if solved is not None and failed is not None and stuck is not None:
+            if not self.split and self.known:  # what was only bounded before
+                self._unsolved, self._solved = Ewma(self.half_life), Ewma(self.half_life)
             self.split = True
-            self._solved.update(record.step, solved)
-            self._unsolved.update(record.step, failed + stuck)
-            self._stuck.update(record.step, stuck)
-            self._at_first.update(stuck)
+            self._solved.update(step, solved)
+            self._unsolved.update(step, failed + stuck)
+            self._stuck.update(step, stuck)
+            if self._at_first.value is None:
+                self._at_first.update(stuck)
+            return
+        if self.split:
             return
         dead, mean = finite(record, "groups/zero_std"), finite(record, "reward/mean")
         if dead is None or mean is None:
             return
-        self.split = False
         std = finite(record, "reward/std") or 0.0
         if mean > 0:
             self._best = max(self._best, mean + std * std / mean)
         self._below_zero = self._below_zero or mean < 0
         most = 1.0 if self._below_zero or not self._best else min(1.0, mean / self._best)
-        self._solved.update(record.step, most)
-        self._unsolved.update(record.step, max(0.0, dead - most))
+        self._solved.update(step, most)
+        self._unsolved.update(step, max(0.0, dead - most))
 
     @property
     def known(self) -> bool:
@@ -88,6 +103,11 @@ class Deadness:
     def stuck(self) -> float:
         """Alike, and neither the best nor the worst; 0 without the split."""
         return self._stuck.level if self.split else 0.0
+
+    @property
+    def failed(self) -> float:
+        """Alike, and the worst; 0 without the split."""
+        return max(0.0, self._unsolved.level - self._stuck.level) if self.split else 0.0
 
     @property
     def stuck_risen(self) -> float:

@@ -7,6 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Quiet, Rule, Untold
+from rlwatch.detect.sharing import share
 from rlwatch.detect.state import dump, restore
 from rlwatch.detect.track import Streak, Track
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
@@ -48,10 +49,13 @@ class Engine:
         for name in names:
             if names.count(name) > 1:
                 raise ValueError(f"two rules are called {name}: a name tells their alerts apart")
+        share(rules)
         tracks = {rule.name: Track() for rule in rules}
         self._rules = [
             (rule, tracks[rule.name], [tracks[cause] for cause in rule.symptom_of if cause in tracks]) for rule in rules
         ]
+        self._updates = [(judged[0].update, judged[1], judged) for judged in self._rules]  # bound once, not a record
+        self._waiting: list[Track] = []
         self._run = run
         self._on_fault = on_fault
         self._last: StepRecord | None = None
@@ -63,14 +67,15 @@ class Engine:
         self._last = record
         self._records += 1
         changes, broken = [], []
-        for judged in self._rules:
-            rule, track, causes = judged
+        for track in self._waiting:
             track.waiting = None
+        self._waiting.clear()
+        for update, track, judged in self._updates:
             try:
-                found = rule.update(record)
-                if found is NO_DATA or (found is CLEAR and track.idle):
+                found = update(record)
+                if found is NO_DATA or (found is CLEAR and not track.busy):
                     continue
-                change = self._take(rule, track, causes, found, record, spacing)
+                change = self._take(*judged, found, record, spacing)
             except Exception as error:
                 broken.append((judged, error))
                 continue
@@ -138,6 +143,7 @@ class Engine:
         if found is CLEAR:
             if track.alert is None:
                 track.at_least.clear()
+                track.busy = False
                 return None
             return self._release(rule, track, track.alert, record, spacing)
         assert not isinstance(found, Quiet)
@@ -152,7 +158,7 @@ class Engine:
         record: StepRecord,
         spacing: int,
     ) -> Alert | None:
-        track.clear = None
+        track.clear, track.busy = None, True
         at_least, rank = track.at_least, _SEVERITIES.index(found.severity)
         del at_least[rank + 1 :]
         for streak in at_least:
@@ -168,6 +174,7 @@ class Engine:
         if rank <= told:
             if told < 0:
                 track.waiting = (found, record)
+                self._waiting.append(track)
             return None
         track.alert = self._alert(rule, track, found, _SEVERITIES[rank], record, AlertState.FIRING)
         return track.alert
@@ -217,11 +224,12 @@ class Engine:
             resolved_step=track.clear.since,
             forecast=None,
         )
-        track.alert, track.clear = None, None
+        track.alert, track.clear, track.busy = None, None, False
         return over
 
     def _leave_out(self, judged: tuple[Rule, Track, list[Track]], error: Exception) -> None:
         self._rules.remove(judged)
+        self._updates = [each for each in self._updates if each[2] is not judged]
         if self._on_fault is not None:
             self._on_fault(judged[0].name, error)
 

@@ -117,14 +117,13 @@ class Rule(ABC):
         return NO_DATA
 
 
-ABSURD = 1e100
-"""Beyond this a number is no measurement, and its square would be infinite."""
-
-
 def finite(record: StepRecord, name: str) -> float | None:
-    """A metric's value where it is there and a number that one can calculate with, else None."""
+    """A metric's value where it is there and a number that one can calculate with, else None.
+
+    Beyond 1e100 a number is no measurement, and its square would be infinite.
+    """
     value = record.metrics.get(name)
-    return value if value is not None and -ABSURD < value < ABSURD else None  # NaN is not below anything
+    return value if value is not None and -1e100 < value < 1e100 else None  # NaN is not below anything
 
 
 def present(record: StepRecord, *names: str) -> dict[str, float | None]:

@@ -14,7 +14,7 @@ def dump(thing: object) -> dict[str, Any]:
     Raises:
         TypeError: Something in it is none of these and no object of ours: its rule has to save itself.
     """
-    return {name: _plain(value, f"{type(thing).__name__}.{name}") for name, value in _attributes(thing).items()}
+    return {name: _plain(value, f"{type(thing).__name__}.{name}") for name, value in attributes(thing).items()}
 
 
 def restore(thing: Any, data: Mapping[str, Any]) -> None:
@@ -23,13 +23,13 @@ def restore(thing: Any, data: Mapping[str, Any]) -> None:
     Raises:
         ValueError: It was dumped from something else, or by another version.
     """
-    own = _attributes(thing)
+    own = attributes(thing)
     if own.keys() != data.keys():
         differ = ", ".join(sorted(own.keys() ^ data.keys()))
         raise ValueError(f"the saved state of {type(thing).__name__} is another version's ({differ})")
     for name, value in data.items():
         now = own[name]
-        if isinstance(value, dict) and _has_parts(now):
+        if isinstance(value, dict) and has_parts(now):
             restore(now, value)
         elif isinstance(value, list) and isinstance(now, tuple):
             setattr(thing, name, tuple(value))
@@ -41,7 +41,8 @@ LEFT_OUT = ("config",)
 """Arguments, and not memory: whoever restores has made the object with them."""
 
 
-def _attributes(thing: object) -> dict[str, Any]:
+def attributes(thing: object) -> dict[str, Any]:
+    """What an object of ours remembers, by name."""
     names: dict[str, None] = {}
     for base in reversed(type(thing).__mro__):
         names.update(dict.fromkeys(vars(base).get("__slots__", ())))
@@ -49,7 +50,8 @@ def _attributes(thing: object) -> dict[str, Any]:
     return {name: getattr(thing, name) for name in names if name not in LEFT_OUT and hasattr(thing, name)}
 
 
-def _has_parts(value: object) -> bool:
+def has_parts(value: object) -> bool:
+    """Whether it is an object, with attributes of its own."""
     return not isinstance(value, (*PLAIN, dict, list, tuple))
 
 

@@ -36,10 +36,11 @@ class Ewma:
         passed = 0 if self.step is None else step - self.step
         if passed != self._passed:  # most rows are as far apart as the two before, and a power is costly
             self._passed, self._decay = passed, 0.5 ** (max(0, passed) / self.half_life)
-        decay, weight = self._decay, self.weight
-        self.weight = total = weight * decay + 1.0
-        self.level = level = value if weight == 0 else (self.level * weight * decay + value) / total
-        self.squared_weight = self.squared_weight * decay**2 + 1.0
+        decay = self._decay
+        kept = self.weight * decay
+        self.weight = total = kept + 1.0
+        self.level = level = (self.level * kept + value) / total if kept else value
+        self.squared_weight = self.squared_weight * decay * decay + 1.0
         self.step = step
         return level
 

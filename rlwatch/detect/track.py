@@ -32,20 +32,17 @@ class Track:
         clear: Since when it has found nothing.
         alert: What has been told and is not over.
         waiting: What the last record showed and has not held for long enough, and that record.
+        busy: Something is found, or told and not over.
     """
 
-    __slots__ = ("alert", "at_least", "clear", "waiting")
+    __slots__ = ("alert", "at_least", "busy", "clear", "waiting")
 
     def __init__(self) -> None:
         self.at_least: list[Streak] = []
         self.clear: Streak | None = None
         self.alert: Alert | None = None
         self.waiting: tuple[Finding | Untold, StepRecord] | None = None
-
-    @property
-    def idle(self) -> bool:
-        """Nothing is found and nothing is told."""
-        return self.alert is None and not self.at_least
+        self.busy = False
 
     @property
     def is_critical(self) -> bool:
@@ -65,3 +62,4 @@ class Track:
         self.at_least = [Streak(*streak) for streak in state["at_least"]]
         self.clear = None if state["clear"] is None else Streak(*state["clear"])
         self.alert = None if state["alert"] is None else Alert.from_dict(state["alert"])
+        self.busy = self.alert is not None or bool(self.at_least)

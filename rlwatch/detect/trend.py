@@ -37,27 +37,33 @@ class Trend:
     _error: float = 0.0  # of the last prediction, and sums of errors' products
     _squares: float = 0.0
     _products: float = 0.0
+    _passed: int = -1  # steps between the last two values, and what is left of a weight after so many
+    _decay: float = 1.0
+    _of: float = 0.0  # and the half-life that this is for
 
     def update(self, step: int, value: float) -> None:
         """Take in a finite value; steps never go back."""
         passed = 0 if self.step is None else step - self.step
-        decay = 0.5 ** (passed / self.half_life)
-        w, wt, q, qt = self._w, self._wt, self._q, self._qt
-        self._w, self._wt = decay * w, decay * (wt - passed * w)
-        self._wtt = decay * (self._wtt - 2 * passed * wt + passed * passed * w)
-        decay2 = decay * decay
-        self._q, self._qt = decay2 * q, decay2 * (qt - passed * q)
-        self._qtt = decay2 * (self._qtt - 2 * passed * qt + passed * passed * q)
-        self._x, self._xt, self._xx = decay * self._x, decay * (self._xt - passed * self._x), decay * self._xx
-        if self.count >= 3:
-            error = value - self.level
+        if passed != self._passed or self._of != self.half_life:  # most rows are as far apart: a power is costly
+            self._passed, self._of, self._decay = passed, self.half_life, 0.5 ** (passed / self.half_life)
+        decay = self._decay
+        w, wt, q, qt, x = self._w, self._wt, self._q, self._qt, self._x
+        squared = decay * decay
+        wtt = decay * (self._wtt - 2 * passed * wt + passed * passed * w)
+        self._qtt = squared * (self._qtt - 2 * passed * qt + passed * passed * q)
+        self._qt = squared * (qt - passed * q)
+        self._q = squared * q + 1.0
+        self._xt = xt = decay * (self._xt - passed * x)
+        w, wt, x = decay * w, decay * (wt - passed * w), decay * x
+        if self.count >= 3 and w > 0:
+            spread = w * wtt - wt * wt
+            slope = (w * xt - wt * x) / spread if spread > 1e-9 * w * w else 0.0
+            error = value - (x - slope * wt) / w
             self._squares = decay * self._squares + error * error
             self._products = decay * self._products + error * self._error
             self._error = error
-        self._w += 1.0
-        self._q += 1.0
-        self._x += value
-        self._xx += value * value
+        self._w, self._wt, self._wtt, self._x = w + 1.0, wt, wtt, x + value
+        self._xx = decay * self._xx + value * value
         self.step, self.count = step, self.count + 1
 
     @property

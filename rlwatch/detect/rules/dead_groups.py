@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,25 +14,14 @@ from rlwatch.detect.advice import (
     MORE_EXPLORATION,
     RAISE_CLIP_HIGH,
 )
+from rlwatch.detect.config import number_of, updates_of
+from rlwatch.detect.deadness import Deadness
 from rlwatch.detect.progress import PATIENCE, Progress
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
-from rlwatch.detect.streaming import Baseline, Ewma
-from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
-
-HALF_LIFE = 20.0  # optimizer steps
-SOLVED = 0.9
-FAILED_INFO = 0.5
-STUCK_WARNING = 0.3
-"""An exponential mean of groups/stuck at 0.3 led the collapse by 50 steps and flagged none of 12 good small runs."""
-DEAD_WARNING = 0.75
-DEAD_CRITICAL = 0.75
-HOPELESS = 0.95
-"""Where hardly any group is mixed. Hard prompts leave most groups failed in runs that learn well from the rest, so a
-large failed share is critical only here, whereas stuck groups are not there to begin with."""
-
-ALL = 0.995
-"""Of a smoothed share: reached at once where every group is dead from the beginning, later only after some 150 steps of
-nothing else. Then there is no gradient from rewards that could change anything."""
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
+from rlwatch.detect.setting import Setting
+from rlwatch.detect.streaming import Baseline
+from rlwatch.detect.undivided import Undivided
+from rlwatch.runs.records import Cause, Severity, StepRecord
 
 
 class DeadGroups(Rule):
@@ -48,76 +36,85 @@ class DeadGroups(Rule):
     - info: solved ≥ 0.9 (it is done), or failed ≥ 0.5 (compute that teaches nothing).
 
     A log that does not tell these apart but has `groups/zero_std`, or a within-group deviation that is exactly 0, can
-    only show that every group is dead: that is critical, unless the reward is the best that was seen.
+    only show that every group is dead: that is critical, unless the reward is the best that was seen. A record with
+    none of these, or with NaN for them, says nothing.
     """
 
     name = "dead-groups"
     needs = ("groups/solved", "groups/failed", "groups/stuck")
     hold = Hold(steps=20, records=3)
     release = Hold(steps=40, records=3)
+    symptom_of = ("non-finite", "group-size-one", "truncation")
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        super().__init__(config)
-        self._solved, self._failed, self._stuck = Ewma(HALF_LIFE), Ewma(HALF_LIFE), Ewma(HALF_LIFE)
-        self._at_first = Baseline(records=10)
+    at_first = Setting(10, "records", "convention: a median of ten is not set by a wild one", least=1.0)
+    half_life = Setting(
+        20.0, "optimizer steps", "lab: groups/stuck smoothed over 20 steps had 50 steps of lead", least=0.1
+    )
+    all_dead = Setting(
+        0.995,
+        "share of groups",
+        "theory: no gradient from rewards could change anything; reached at once where every group is dead from the "
+        "beginning, later only after some 150 steps of nothing else",
+        most=1.0,
+    )
+    dead_critical = Setting(
+        0.75, "share of groups", "lab: 8 of 8 collapsing runs got there, none of 16 good ones (science)", most=1.0
+    )
+    hopeless = Setting(
+        0.95,
+        "share of groups",
+        "theory: hardly any group is mixed; hard prompts leave most groups failed in runs that learn well from the "
+        "rest, so a large failed share is critical only here, whereas stuck groups are not there to begin with",
+        most=1.0,
+    )
+    stuck_warning = Setting(
+        0.3, "share of groups", "lab: led the collapse by 50 steps and flagged none of 12 good small runs", most=1.0
+    )
+    dead_warning = Setting(0.75, "share of groups", "as dead_critical, without its witness", most=1.0)
+    solved_info = Setting(0.9, "share of groups", "convention: nine in ten are done", most=1.0)
+    failed_info = Setting(0.5, "share of groups", "convention: half of the compute teaches nothing", most=1.0)
+
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
+        super().__init__(config, settings)
+        self._groups = Deadness(self.half_life)
+        self._at_first = Baseline(int(self.at_first))
         self._progress = Progress()
-        self._dead, self._seen = Ewma(HALF_LIFE), (math.inf, -math.inf)  # where the kinds are not told apart
+        self._undivided = Undivided(self.half_life, self.all_dead)
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
+        groups = self._groups
         self._progress.update(record)
-        now_solved, now_failed, now_stuck = (
-            finite(record, "groups/solved"),
-            finite(record, "groups/failed"),
-            finite(record, "groups/stuck"),
-        )
-        if now_solved is None or now_failed is None or now_stuck is None:
-            return self._undivided(record)
-        solved = self._solved.update(record.step, now_solved)
-        failed = self._failed.update(record.step, now_failed)
-        stuck = self._stuck.update(record.step, now_stuck)
-        at_first = self._at_first.update(now_failed + now_stuck)
+        groups.update(record)
+        now_failed, now_stuck = finite(record, "groups/failed"), finite(record, "groups/stuck")
+        if now_failed is None or now_stuck is None or finite(record, "groups/solved") is None:
+            dead = self._undivided.update(record)
+            if dead is None:
+                return NO_DATA
+            return Untold(Severity.CRITICAL, lambda: self._all_dead(record)) if dead else CLEAR
+        solved, failed, stuck, at_first = groups.solved, groups.failed, groups.stuck, self._at_first.value
+        if at_first is None:
+            at_first = self._at_first.update(now_failed + now_stuck)
         severity = self._severity(solved, failed, stuck, record.step)
         if severity is None:
             return CLEAR
+        if severity is Severity.INFO and solved >= self.solved_info:
+            return Untold(severity, lambda: self._done(solved))
         return Untold(severity, lambda: self._finding(severity, solved, failed, stuck, at_first, record))
 
-    def _undivided(self, record: StepRecord) -> Untold | Quiet:
-        dead = finite(record, "groups/zero_std")
-        if dead is None:
-            spread = finite(record, "groups/reward_std")
-            if spread is None:
-                return NO_DATA
-            dead = 1.0 if spread == 0 else 0.0  # some group is alive, so not all are dead
-        reward = finite(record, "reward/mean")
-        if reward is not None:
-            self._seen = (min(self._seen[0], reward), max(self._seen[1], reward))
-        if self._dead.update(record.step, dead) < ALL:
-            return CLEAR
-        worst, best = self._seen
-        if reward is not None and reward >= best and (best > worst or (reward > 0 and not _loses_somewhere(record))):
-            return CLEAR  # solved, as far as can be told
-        return Untold(Severity.CRITICAL, lambda: self._all_dead(record))
-
-    def _all_dead(self, record: StepRecord) -> Finding:
-        names = ("groups/zero_std", "groups/reward_std", "reward/mean", "grad/norm", "length/truncated")
-        reward = finite(record, "reward/mean")
-        earned = f", and the reward is {reward:.3g}" if reward is not None else ""
-        return Finding(
-            severity=Severity.CRITICAL,
-            value=self._dead.level,
-            reference=None,
-            message=f"in every group all completions earn the same{earned}: there is nothing to learn from",
-            evidence={name: value for name in names if (value := finite(record, name)) is not None},
-            causes=self._causes_of_all(record),
-            advice=[CHECK_REWARD, EASIER_PROMPTS, LARGER_GROUPS],
-        )
-
-    def _causes_of_all(self, record: StepRecord) -> list[Cause]:
-        truncated = finite(record, "length/truncated")
-        if truncated is not None and truncated >= ALL:
-            return [Cause("every completion is cut off by the length limit", {"length/truncated": truncated})]
-        return []
+    def _severity(self, solved: float, failed: float, stuck: float, step: int) -> Severity | None:
+        unsolved = failed + stuck
+        if unsolved >= self.all_dead:
+            return Severity.CRITICAL
+        mostly_stuck = stuck >= self.dead_critical * (1 - failed)
+        much = unsolved >= self.dead_critical and (mostly_stuck or unsolved >= self.hopeless)
+        if much and self._progress.stalled(step):
+            return Severity.CRITICAL
+        if stuck >= self.stuck_warning or unsolved >= self.dead_warning:
+            return Severity.WARNING
+        if solved >= self.solved_info or failed >= self.failed_info:
+            return Severity.INFO
+        return None
 
     def _finding(
         self,
@@ -128,79 +125,61 @@ class DeadGroups(Rule):
         at_first: float | None,
         record: StepRecord,
     ) -> Finding:
-        unsolved = failed + stuck
-        if severity is Severity.INFO and solved >= SOLVED:
-            return Finding(
-                severity=severity,
-                value=solved,
-                reference=SOLVED,
-                message=f"{solved:.0%} of the groups are solved: nothing is left to learn from these prompts",
-                advice=[HARDER_PROMPTS],
-            )
+        mostly_stuck, reward = stuck >= failed, self._progress.level
         return Finding(
             severity=severity,
-            value=unsolved,
+            value=failed + stuck,
             reference=at_first,
             message=(
-                f"{unsolved:.0%} of the groups are dead and not solved (stuck {stuck:.0%}, failed {failed:.0%})"
+                f"{failed + stuck:.0%} of the groups are dead and not solved (stuck {stuck:.0%}, failed {failed:.0%})"
                 + (f", from {at_first:.0%} at first" if at_first is not None else "")
             ),
             evidence={
-                "groups/stuck": stuck,
-                "groups/failed": failed,
-                "groups/solved": solved,
-                "reward/mean": self._progress.level,
+                "groups/stuck": stuck, "groups/failed": failed, "groups/solved": solved, "reward/mean": reward,
             },
             causes=self._causes(failed, stuck, record),
-            advice=self._advice(failed, stuck),
+            advice=[RAISE_CLIP_HIGH, MORE_EXPLORATION, GO_BACK] if mostly_stuck else [EASIER_PROMPTS, LARGER_GROUPS],
+        )  # fmt: skip
+
+    def _done(self, solved: float) -> Finding:
+        return Finding(
+            severity=Severity.INFO,
+            value=solved,
+            reference=self.solved_info,
+            message=f"{solved:.0%} of the groups are solved: nothing is left to learn from these prompts",
+            advice=[HARDER_PROMPTS],
         )
 
-    def _severity(self, solved: float, failed: float, stuck: float, step: int) -> Severity | None:
-        unsolved = failed + stuck
-        if unsolved >= ALL:
-            return Severity.CRITICAL
-        mostly_stuck = stuck >= DEAD_CRITICAL * (1 - failed)
-        if unsolved >= DEAD_CRITICAL and (mostly_stuck or unsolved >= HOPELESS) and self._progress.stalled(step):
-            return Severity.CRITICAL
-        if stuck >= STUCK_WARNING or unsolved >= DEAD_WARNING:
-            return Severity.WARNING
-        if solved >= SOLVED or failed >= FAILED_INFO:
-            return Severity.INFO
-        return None
+    def _all_dead(self, record: StepRecord) -> Finding:
+        reward, truncated = finite(record, "reward/mean"), finite(record, "length/truncated")
+        earned = f", and the reward is {reward:.3g}" if reward is not None else ""
+        causes = []
+        if truncated is not None and truncated >= self.all_dead:
+            causes.append(Cause("every completion is cut off by the length limit", {"length/truncated": truncated}))
+        return Finding(
+            severity=Severity.CRITICAL,
+            value=self._undivided.level,
+            reference=None,
+            message=f"in every group all completions earn the same{earned}: there is nothing to learn from",
+            evidence=present(
+                record, "groups/zero_std", "groups/reward_std", "reward/mean", "grad/norm", "length/truncated"
+            ),
+            causes=causes,
+            advice=[CHECK_REWARD, EASIER_PROMPTS, LARGER_GROUPS],
+        )
 
     def _causes(self, failed: float, stuck: float, record: StepRecord) -> list[Cause]:
         causes = []
         if stuck >= failed:
-            causes.append(
-                Cause(
-                    f"siblings are alike: {stuck:.0%} of the groups earn one and the same reward, "
-                    "neither the worst nor the best",
-                    {"groups/stuck": stuck},
-                )
-            )
-            updates = self.config.get("num_iterations") or 1
+            alike = f"siblings are alike: {stuck:.0%} of the groups earn one and the same reward, neither the worst nor"
+            causes.append(Cause(f"{alike} the best", {"groups/stuck": stuck}))
+            updates, epsilon = updates_of(self.config), number_of(self.config, "epsilon_high")
             if updates > 1:
-                epsilon = self.config.get("epsilon_high")
-                bound = f" under epsilon_high={epsilon:g}" if isinstance(epsilon, (int, float)) else ""
-                causes.append(Cause(f"{updates} updates a rollout{bound}: rare, better tokens are clipped early"))
+                bound = f" under epsilon_high={epsilon:g}" if epsilon is not None else ""
+                causes.append(Cause(f"{updates:g} updates a rollout{bound}: rare, better tokens are clipped early"))
         else:
-            causes.append(
-                Cause(
-                    f"the prompts are too hard so far: in {failed:.0%} of the groups all earn the worst reward",
-                    {"groups/failed": failed},
-                )
-            )
+            hard = f"the prompts are too hard so far: in {failed:.0%} of the groups all earn the worst reward"
+            causes.append(Cause(hard, {"groups/failed": failed}))
         if self._progress.stalled(record.step):
             causes.append(Cause(f"the reward has not gained anything for at least {PATIENCE} steps"))
         return causes
-
-    def _advice(self, failed: float, stuck: float) -> list[Advice]:
-        if stuck >= failed:
-            return [RAISE_CLIP_HIGH, MORE_EXPLORATION, GO_BACK]
-        return [EASIER_PROMPTS, LARGER_GROUPS]
-
-
-def _loses_somewhere(record: StepRecord) -> bool:
-    """A reward function takes something off: the best that there is would not lose anything."""
-    parts = (value for name, value in record.metrics.items() if name.startswith("reward/"))
-    return any(value is not None and value < 0 for value in parts)

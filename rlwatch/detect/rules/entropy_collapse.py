@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import ADAPTIVE_ENTROPY, FEWER_UPDATES, GO_BACK, RAISE_CLIP_HIGH
+from rlwatch.detect.config import number_of, updates_of
 from rlwatch.detect.deadness import Deadness
 from rlwatch.detect.forecast import forecast
 from rlwatch.detect.progress import Progress
@@ -45,6 +46,7 @@ class EntropyCollapse(Rule):
     hold = Hold(steps=10, records=3)
     release = Hold(steps=40, records=3)
 
+    at_first = Setting(10, "records", "convention: a median of ten is not set by a wild one", least=1.0)
     half_life = Setting(
         20, "optimizer steps", "exponential mean of groups/stuck over 20 steps: 50 steps of lead (lab)", least=1
     )
@@ -58,12 +60,13 @@ class EntropyCollapse(Rule):
     dead_warning = Setting(0.3, "share of groups", "the same", most=1)
     dead_critical = Setting(0.5, "share of groups", "half of the rollouts teach nothing", most=1)
     rest_critical = Setting(0.75, "share of the groups that cannot be solved", _CALIBRATED, most=1)
+    solved = Setting(0.5, "share of groups", "theory: with most of its groups solved, a policy may be sure", most=1)
     reward_lost = Setting(0.2, "share of the best reward", "science of real runs: survivors lose less", most=1)
 
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(config, settings)
         self._entropy = Ewma(self.half_life)
-        self._at_first = Baseline(records=10)
+        self._at_first = Baseline(int(self.at_first))
         self._first_step: int | None = None
         self._log_entropy = Trend(self.trend_half_life)
         self._dead = Deadness(self.groups_half_life)
@@ -81,7 +84,7 @@ class EntropyCollapse(Rule):
         level = self._entropy.update(record.step, entropy)
         if entropy > 0:
             self._log_entropy.update(record.step, math.log(entropy))
-        at_first = self._at_first.update(entropy)
+        at_first = self._at_first.value or self._at_first.update(entropy)
         if at_first is None or at_first <= 0:
             return NO_DATA
         if level >= self.fallen * at_first:
@@ -105,7 +108,7 @@ class EntropyCollapse(Rule):
 
     def _severity(self, step: int) -> Severity | None:
         dead, stalled = self._dead, self._progress.stalled(step)
-        if dead.split and dead.solved >= 0.5:
+        if dead.split and dead.solved >= self.solved:
             return None
         narrowed = dead.stuck >= self.stuck_critical and dead.stuck_risen >= self.stuck_risen
         much = dead.unsolved >= self.dead_critical if dead.split else dead.of_the_rest >= self.rest_critical
@@ -141,13 +144,12 @@ class EntropyCollapse(Rule):
 
     def _causes(self, record: StepRecord) -> list[Cause]:
         causes = []
-        updates = self.config.get("num_iterations") or 1
+        updates, epsilon = updates_of(self.config), number_of(self.config, "epsilon_high")
         rare = present(record, "clip/high", "clip/high_rare", "cov/logp_advantage")
         if updates > 1:
-            epsilon = self.config.get("epsilon_high")
-            bound = f" under epsilon_high={epsilon:g}" if isinstance(epsilon, (int, float)) else ""
+            bound = f" under epsilon_high={epsilon:g}" if epsilon is not None else ""
             causes.append(
-                Cause(f"{updates} updates a rollout{bound}: what is likely grows, what is rare is clipped", rare)
+                Cause(f"{updates:g} updates a rollout{bound}: what is likely grows, what is rare is clipped", rare)
             )
         dead = self._dead
         if dead.known and dead.unsolved > 0:
@@ -162,5 +164,5 @@ class EntropyCollapse(Rule):
         return causes
 
     def _advice(self) -> list[Advice]:
-        reuse = (self.config.get("num_iterations") or 1) > 1
+        reuse = updates_of(self.config) > 1
         return [RAISE_CLIP_HIGH, *([FEWER_UPDATES] if reuse else []), ADAPTIVE_ENTROPY, GO_BACK]

@@ -7,12 +7,9 @@ from typing import Any
 
 from rlwatch.detect.advice import LARGER_GROUPS
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
+from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
 from rlwatch.runs.records import Cause, Severity, StepRecord
-
-HALF_LIFE = 20.0  # optimizer steps
-SAME = 0.05
-"""How far the two may be apart, as a share of the reward's size: with a group's baseline they are a whole one apart."""
 
 
 class GroupSizeOne(Rule):
@@ -20,6 +17,8 @@ class GroupSizeOne(Rule):
 
     With a baseline from siblings the mean advantage is 0 whatever the reward is. Where it equals the reward, there are
     no siblings (a group of one), or no baseline: every answer that earns anything is pushed up, the bad ones too.
+
+    A record without one of the two, or with NaN, cannot tell.
     """
 
     name = "group-size-one"
@@ -27,9 +26,17 @@ class GroupSizeOne(Rule):
     hold = Hold(steps=10, records=10)
     release = Hold(steps=20, records=10)
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        super().__init__(config)
-        self._apart, self._size = Ewma(HALF_LIFE), Ewma(HALF_LIFE)
+    half_life = Setting(20.0, "optimizer steps", "convention: of the smoothing, as in the rules on groups", least=0.1)
+    same = Setting(
+        0.05,
+        "share of the reward's size",
+        "theory: how far the two may be apart; under a group's baseline they are a whole one apart",
+        most=1.0,
+    )
+
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
+        super().__init__(config, settings)
+        self._apart, self._size = Ewma(self.half_life), Ewma(self.half_life)
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
@@ -38,7 +45,7 @@ class GroupSizeOne(Rule):
             return NO_DATA
         apart = self._apart.update(record.step, abs(advantage - reward))
         size = self._size.update(record.step, abs(reward))
-        if size == 0 or apart > SAME * size:
+        if size == 0 or apart > self.same * size:
             return CLEAR
         return Untold(Severity.CRITICAL, lambda: self._finding(advantage, reward))
 

@@ -6,14 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import CHECK_TRAINABLE
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
+from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
 from rlwatch.runs.records import Cause, Severity, StepRecord
-
-HALF_LIFE = 2.0  # optimizer steps: after a healthy beginning, nine rows of nothing are seen as that
-NEARLY_ALWAYS = 0.95
-ALIVE = 0.9
-"""With a tenth of the groups alive, a gradient of exactly 0 has another reason."""
 
 
 class NoGradient(Rule):
@@ -22,6 +18,9 @@ class NoGradient(Rule):
     A row that stands for several steps tells the gradient of the last of them and the groups of all, so a 0 in it shows
     nothing: real runs that learn print it in up to 93 % of such rows. There the KL to the reference has to be exactly 0
     too: the policy has not moved at all.
+
+    A record without the norm (or with NaN), without `groups/zero_std` and `groups/reward_std`, or, where it stands for
+    several steps, without the KL, cannot tell.
     """
 
     name = "no-gradient"
@@ -29,9 +28,23 @@ class NoGradient(Rule):
     hold = Hold(steps=10, records=5)
     release = Hold(steps=10, records=3)
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        super().__init__(config)
-        self._still = Ewma(HALF_LIFE)
+    half_life = Setting(
+        2.0,
+        "optimizer steps",
+        "theory: after a healthy beginning, nine rows of nothing are then seen as that",
+        least=0.1,
+    )
+    nearly_always = Setting(0.95, "share of rows", "convention: a gradient that is there shows in most rows", most=1.0)
+    alive = Setting(
+        0.9,
+        "share of groups",
+        "theory: up to this share of dead groups a tenth is alive, and a gradient of exactly 0 has another reason",
+        most=1.0,
+    )
+
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
+        super().__init__(config, settings)
+        self._still = Ewma(self.half_life)
         self._step: int | None = None
 
     def update(self, record: StepRecord) -> Untold | Quiet:
@@ -42,16 +55,15 @@ class NoGradient(Rule):
         dead, spread = finite(record, "groups/zero_std"), finite(record, "groups/reward_std")
         if norm is None or (dead is None and spread is None) or (kl is None and passed > 1):
             return NO_DATA
-        alive = dead <= ALIVE if dead is not None else bool(spread)
+        alive = dead <= self.alive if dead is not None else bool(spread)
         still = norm == 0 and alive and (passed == 1 or kl == 0)
         share = self._still.update(record.step, float(still))
-        if share < NEARLY_ALWAYS:
+        if share < self.nearly_always:
             return CLEAR
         return Untold(Severity.CRITICAL, lambda: self._finding(share, record))
 
     def _finding(self, share: float, record: StepRecord) -> Finding:
-        names = ("grad/norm", "kl/ref", "groups/zero_std", "groups/reward_std", "lr", "loss")
-        evidence = {name: value for name in names if (value := finite(record, name)) is not None}
+        evidence = present(record, "grad/norm", "kl/ref", "groups/zero_std", "groups/reward_std", "lr", "loss")
         moved = ", and the policy has not moved from its reference" if evidence.get("kl/ref") == 0 else ""
         return Finding(
             severity=Severity.CRITICAL,

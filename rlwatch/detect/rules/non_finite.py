@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
+from typing import Any
 
 from rlwatch.detect.advice import CHECK_NUMERICS, GO_BACK, LOWER_LEARNING_RATE
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule
+from rlwatch.detect.setting import Setting
 from rlwatch.runs.records import Cause, Metrics, Severity, StepRecord
 
 FATAL = ("loss", "entropy/mean")
 """What comes out of the forward pass: once it is not finite, the weights are broken, or will be after this step."""
-
-PATIENCE = 3
-"""Records in a row after which anything else is critical too. A single infinite gradient norm is how a loss scaler
-feels for its range under fp16, and that step is skipped."""
 
 
 class NonFinite(Rule):
@@ -25,9 +24,19 @@ class NonFinite(Rule):
 
     name = "non-finite"
     release = Hold(records=3)
+    symptom_of = ()
+    certain = True
 
-    def __init__(self, config: object = None) -> None:
-        super().__init__(config)  # type: ignore[arg-type]
+    patience = Setting(
+        3,
+        "records in a row",
+        "theory: a loss scaler feels for its range under fp16 with a single infinite gradient norm, and skips that "
+        "step; what lasts is no such thing",
+        least=1.0,
+    )
+
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
+        super().__init__(config, settings)
         self._in_a_row: dict[str, int] = {}
 
     def update(self, record: StepRecord) -> Finding | Quiet:
@@ -42,7 +51,7 @@ class NonFinite(Rule):
         if not broken:
             return CLEAR
         fatal = [name for name in FATAL if name in broken]
-        lasting = [name for name, count in self._in_a_row.items() if count >= PATIENCE]
+        lasting = [name for name, count in self._in_a_row.items() if count >= self.patience]
         first = (fatal or lasting or list(broken))[0]
         others = len(broken) - 1
         return Finding(

@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import CHECK_REWARD, FEWER_UPDATES, GO_BACK, LOWER_LEARNING_RATE
+from rlwatch.detect.config import updates_of
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
+from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
 from rlwatch.runs.records import Advice, Cause, Metrics, Severity, StepRecord
-
-HALF_LIFE = 10.0  # optimizer steps
-LOST = 0.5
-"""Share of the way from the best smoothed reward down to the floor at which it is critical: "more than half below its
-best so far" found 9 of 9 collapses of real GRPO runs and was raised on 3 of 37 others, 2 of which ended badly."""
-SLIPPING = 1 / 3
-GONE = 0.1
-"""Of the best reward: where that little is left, after a row with less than half of it, no smoothing is waited for."""
-ENOUGH = 5.0
-"""Rows to know their scatter by, where rewards are negative and the best is no yardstick by itself."""
-NOISE = 4.0
-"""Standard errors that a fall must also exceed, so that a noisy small batch is no collapse."""
 
 
 class RewardCollapse(Rule):
@@ -28,9 +19,9 @@ class RewardCollapse(Rule):
 
     fall = (best − level) / (best − floor), with floor = min(0, lowest level before the best): for rewards above zero it
     is the share of the reward that is gone; for negative rewards, of what the run had gained, or of the rewards' spread
-    and scatter where that is more. Critical from 1/2, a warning from 1/3. Rows that lose half of it and then nine
-    tenths are critical as they are, if that is beyond what rows scattered by before. Missing or non-finite rewards say
-    nothing.
+    and scatter where that is more. Critical from 1/2, a warning from 1/3. Rows that lose half of it and then four
+    fifths are critical as they are, if that is beyond what rows scattered by before. Noise is four standard errors,
+    which know how alike neighbouring rows were before the fall. Missing or non-finite rewards say nothing.
     """
 
     name = "reward-collapse"
@@ -38,19 +29,54 @@ class RewardCollapse(Rule):
     hold = Hold(steps=5, records=2)
     release = Hold(steps=20, records=3)
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        super().__init__(config)
-        self._reward = Ewma(HALF_LIFE)
-        self._variance = Ewma(HALF_LIFE * 4)
-        self._scatter = Ewma(HALF_LIFE * 4)  # of rows that have not lost half, around the level before them
+    half_life = Setting(
+        10.0, "optimizer steps", "convention: of the smoothing, half of that of rules that warn", least=0.1
+    )
+    lost = Setting(
+        0.5,
+        "share of what there is to lose",
+        'calibration: "more than half below its best so far" found 9 of 9 collapses of real GRPO runs and was raised '
+        "on 3 of 37 others, 2 of which ended badly",
+        most=1.0,
+    )
+    slipping = Setting(
+        1 / 3, "share of what there is to lose", "calibration: two thirds of the way to the critical mark", most=1.0
+    )
+    gone = Setting(
+        0.2,
+        "share of what there is to lose",
+        "calibration (made-up runs of even seeds): where that little is left, after a row with less than half of it, "
+        "no smoothing is waited for; with 0.2 rather than 0.1, three quarters rather than half are told in time, and "
+        "from 0.25 on more good runs are blamed",
+        most=1.0,
+    )
+    enough = Setting(
+        5.0,
+        "rows",
+        "convention: to know their scatter by, where rewards are negative and the best is no yardstick by itself",
+    )
+    most_alike = Setting(
+        0.6, "autocorrelation", "convention: of so few rows, more is a movement rather than noise", most=0.95
+    )
+    noise = Setting(
+        4.0, "standard errors", "theory: a noisy small batch is no collapse; as for what is looked at in every record"
+    )
+
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
+        super().__init__(config, settings)
+        self._reward = Ewma(self.half_life)
+        self._variance = Ewma(self.half_life * 4)
+        self._scatter = Ewma(self.half_life * 4)  # of rows that have not lost half, around the level before them
+        self._alike = Ewma(self.half_life * 4)  # products of two such rows' residuals, one after the other
+        self._residual: float | None = None
         self._lost_since: int | None = None
         self._first_step: int | None = None
         self._best: float | None = None
         self._best_step = 0
         self._lowest = 0.0  # of the smoothed reward, at most 0
         self._floor = 0.0  # the same as it was at the best reward: what comes after is the fall itself
-        self._spread = Ewma(HALF_LIFE * 4)
-        self._entropy = Ewma(HALF_LIFE)
+        self._spread = Ewma(self.half_life * 4)
+        self._entropy = Ewma(self.half_life)
         self._entropy_at_best: float | None = None
         self._lowest_entropy: float | None = None
 
@@ -75,7 +101,7 @@ class RewardCollapse(Rule):
             self._lowest = level
         if self._first_step is None:
             self._first_step = record.step
-        if record.step - self._first_step < HALF_LIFE:
+        if record.step - self._first_step < self.half_life:
             return CLEAR  # a mean of a few values is still as noisy as they are
         if self._best is None or level > self._best:
             self._best, self._best_step, self._floor = level, record.step, self._lowest
@@ -87,15 +113,22 @@ class RewardCollapse(Rule):
             )
         scale = self._scale()
         fallen = self._best - level
-        if fallen <= SLIPPING * scale:
+        if fallen <= self.slipping * scale:
             return CLEAR
-        # Both the level and the best carry an error of this size.
-        error = (2 * self._variance.level / self._reward.effective_count) ** 0.5
+        error = self._error()
         rounding = 1e-9 * abs(self._best)
-        if fallen <= max(SLIPPING * scale, NOISE * error, rounding):
+        if fallen <= max(self.slipping * scale, self.noise * error, rounding):
             return CLEAR
-        severity = Severity.CRITICAL if fallen >= LOST * scale else Severity.WARNING
+        severity = Severity.CRITICAL if fallen >= self.lost * scale else Severity.WARNING
         return Untold(severity, lambda: self._finding(severity, level, best, evidence))
+
+    def _error(self) -> float:
+        """The standard error of best − level: both carry one, the wider the more alike neighbouring rows are."""
+        alike = 0.0
+        if self._alike.weight and self._scatter.level > 0:
+            alike = min(self.most_alike, max(0.0, self._alike.level / self._scatter.level))
+        square = 2 * self._variance.level / self._reward.effective_count
+        return math.sqrt(square * (1 + alike) / (1 - alike))
 
     def _scale(self) -> float:
         """What there is to lose: the best reward.
@@ -109,22 +142,25 @@ class RewardCollapse(Rule):
             return gained
         spread = self._spread.level if self._spread.weight else 0.0
         scatter = self._scatter.level**0.5 if self._scatter.weight else 0.0
-        return max(gained, 2 * spread, 2 * NOISE * scatter)
+        return max(gained, 2 * spread, 2 * self.noise * scatter)
 
     def _gone_since(self, step: int, reward: float) -> int | None:
-        """Where a row has lost nine tenths of the best, beyond the rows' scatter: since when each row has lost half."""
+        """Where a row has lost four fifths of the best, beyond the rows' scatter: since when each row has lost half."""
         level = self._reward.level if self._reward.weight else reward
-        if self._best is None or self._best - reward < LOST * self._scale():
-            self._scatter.update(step, (reward - level) ** 2)
-            self._lost_since = None
+        if self._best is None or self._best - reward < self.lost * self._scale():
+            residual = reward - level
+            self._scatter.update(step, residual**2)
+            if self._residual is not None:
+                self._alike.update(step, residual * self._residual)
+            self._residual, self._lost_since = residual, None
             return None
         if self._lost_since is None:
             self._lost_since = step
             return None
         lost = self._best - reward
-        nearly_all = lost >= (1 - GONE) * self._scale()
-        known = self._floor == 0 or self._scatter.effective_count >= ENOUGH
-        return self._lost_since if nearly_all and known and lost > NOISE * self._scatter.level**0.5 else None
+        nearly_all = lost >= (1 - self.gone) * self._scale()
+        known = self._floor == 0 or self._scatter.effective_count >= self.enough
+        return self._lost_since if nearly_all and known and lost > self.noise * self._scatter.level**0.5 else None
 
     def _finding(self, severity: Severity, level: float, best: float, evidence: Metrics) -> Finding:
         return Finding(
@@ -158,5 +194,5 @@ class RewardCollapse(Rule):
         ]
 
     def _advice(self) -> list[Advice]:
-        reuse = (self.config.get("num_iterations") or 1) > 1
+        reuse = updates_of(self.config) > 1
         return [GO_BACK, LOWER_LEARNING_RATE, *([FEWER_UPDATES] if reuse else []), CHECK_REWARD]

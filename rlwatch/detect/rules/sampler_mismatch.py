@@ -8,11 +8,9 @@ from typing import Any
 
 from rlwatch.detect.advice import SAME_SAMPLER, TOKEN_WEIGHTS
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
+from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
 from rlwatch.runs.records import Severity, StepRecord
-
-HALF_LIFE = 10.0  # optimizer steps
-WARNING, CRITICAL = math.log(2.0), math.log(5.0)
 
 
 class SamplerMismatch(Rule):
@@ -21,6 +19,8 @@ class SamplerMismatch(Rule):
     Drawn from the sampler its expectation is exactly 1, whatever the two are, as long as the sampler can produce what
     the policy can: a mean of half or twice that is a warning, of a fifth or five times critical, for every update is
     scaled by it.
+
+    A record without it, or with NaN, cannot tell.
     """
 
     name = "sampler-mismatch"
@@ -28,9 +28,24 @@ class SamplerMismatch(Rule):
     hold = Hold(steps=10, records=3)
     release = Hold(steps=20, records=3)
 
-    def __init__(self, config: Mapping[str, Any] | None = None) -> None:
-        super().__init__(config)
-        self._log_ratio = Ewma(HALF_LIFE)
+    half_life = Setting(10.0, "optimizer steps", "convention: of the smoothing of the logarithm", least=0.1)
+    warning = Setting(
+        2.0,
+        "times too large or too small",
+        "theory: under the sampler the mean of p / p_sampler is 1; half of the update or as much again is not meant",
+        least=1.0,
+    )
+    critical = Setting(
+        5.0,
+        "times too large or too small",
+        "theory: the same; updates five times too small or too large are another learning rate",
+        least=1.0,
+    )
+
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
+        super().__init__(config, settings)
+        self._log_ratio = Ewma(self.half_life)
+        self._marks = math.log(self.warning), math.log(self.critical)
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
@@ -38,9 +53,10 @@ class SamplerMismatch(Rule):
         if ratio is None or ratio < 0:
             return NO_DATA
         level = self._log_ratio.update(record.step, math.log(max(ratio, 1e-9)))
-        if abs(level) < WARNING:
+        warning, critical = self._marks
+        if abs(level) < warning:
             return CLEAR
-        severity = Severity.CRITICAL if abs(level) >= CRITICAL else Severity.WARNING
+        severity = Severity.CRITICAL if abs(level) >= critical else Severity.WARNING
         return Untold(severity, lambda: self._finding(severity, math.exp(level), record))
 
     def _finding(self, severity: Severity, ratio: float, record: StepRecord) -> Finding:

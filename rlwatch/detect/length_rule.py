@@ -1,0 +1,156 @@
+"""What length-explosion and length-collapse share: how long answers are, and what the reward does meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from rlwatch.detect.forecast import REAL
+from rlwatch.detect.progress import Progress
+from rlwatch.detect.rule import Hold, Rule, finite, present
+from rlwatch.detect.setting import Setting
+from rlwatch.detect.sharing import Shared
+from rlwatch.detect.streaming import Baseline, Ewma
+from rlwatch.runs.records import Cause, StepRecord
+
+
+@dataclass
+class Lengths(Shared):
+    """The smoothed length, what it was at first and when the reward last gained; and the reward against its best.
+
+    Args:
+        half_life: Of the smoothing, in optimizer steps; that of the progress is twice as long.
+        at_first: Records that the start is the median of, and rewards before the best of them counts.
+
+    Attributes:
+        level: The smoothed length; None where the record cannot tell, or not yet.
+        start: What it was at first.
+        at_gain: What it was when the reward last gained.
+    """
+
+    half_life: float
+    at_first: int
+    level: float | None = None
+    start: float = 0.0
+    at_gain: float = 0.0
+    gain_step: int = -1
+    best: float | None = None  # of the smoothed reward, once it is a mean of more than a few
+    progress: Progress = field(init=False)
+    _length: Ewma = field(init=False)
+    _start: Baseline = field(init=False)
+    _reward: Ewma = field(init=False)
+    _variance: Ewma = field(init=False)
+    _rewards: int = 0
+    _lowest: float = 0.0  # of the smoothed reward, at most 0; and as it was at the best one
+    _floor: float = 0.0
+    _spread: float = 0.0
+    _seen: int | None = None
+
+    def __post_init__(self) -> None:
+        self.progress = Progress(2 * self.half_life)
+        self._length, self._start = Ewma(self.half_life), Baseline(self.at_first)
+        self._reward, self._variance = Ewma(self.half_life), Ewma(4 * self.half_life)
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """See the base class."""
+        return self.half_life, self.at_first
+
+    @property
+    def reward(self) -> float:
+        """The smoothed reward."""
+        return self._reward.level
+
+    def update(self, record: StepRecord) -> None:
+        """Take in a record; one that was seen changes nothing."""
+        step = record.step
+        if step == self._seen:
+            return
+        self._seen, self.level = step, None
+        reward, length = finite(record, "reward/mean"), finite(record, "length/mean")
+        if reward is not None:
+            self._take_reward(step, reward, finite(record, "reward/std"))
+            self.progress.update(record)
+        if length is None or length < 0:
+            return
+        level, start = self._length.update(step, length), self._start.value
+        if start is None:
+            start = self._start.update(length)
+        gained = self.progress.best_step
+        if gained != self.gain_step and self.progress.best is not None:
+            self.gain_step, self.at_gain = gained, level
+        if start is not None and start > 0 and self.at_gain > 0 and reward is not None:
+            self.level, self.start = level, start
+
+    def _take_reward(self, step: int, reward: float, std: float | None) -> None:
+        if self._rewards:
+            self._variance.update(step, (reward - self._reward.level) ** 2)
+        self._rewards += 1
+        level = self._reward.update(step, reward)
+        if level < self._lowest:
+            self._lowest = level
+        if self._rewards >= self.at_first and (self.best is None or level > self.best):
+            self.best, self._floor = level, self._lowest
+        if std is not None and std > self._spread:
+            self._spread = std
+
+    def lost(self, noise: float) -> float:
+        """How much of the best reward is gone, where that is so many times its error; else 0.
+
+        Below 0, it is of what was gained, or of twice the rewards' spread where that is more.
+        """
+        if self.best is None or self.best <= self._floor:
+            return 0.0
+        scale = self.best if self._floor == 0 else max(self.best - self._floor, 2 * self._spread)
+        fallen = self.best - self._reward.level
+        # Both the level and the best carry an error of this size.
+        error = (2 * self._variance.level / self._reward.effective_count) ** 0.5
+        return fallen / scale if fallen > noise * error else 0.0
+
+
+class LengthRule(Rule):
+    """What both have."""
+
+    needs = ("length/mean", "reward/mean")
+    hold = Hold(steps=10, records=3)
+    release = Hold(steps=20, records=3)
+
+    half_life = Setting(10.0, "optimizer steps", "convention: of the smoothing, as in reward-collapse", least=0.1)
+    slipping = Setting(
+        0.1,
+        "share of the best reward",
+        "convention: beyond its noise, a fall of that size shows sooner than a stall that nothing is gained",
+        most=1.0,
+    )
+    at_first = Setting(10, "records", "convention: a median of ten is not set by a wild one", least=1.0)
+    lost = Setting(
+        1 / 3,
+        "share of the best reward",
+        "calibration: the mark from which reward-collapse warns; half of it, its critical one, found 9 of 9 collapses "
+        "of real GRPO runs",
+        most=1.0,
+    )
+    noise = Setting(REAL, "standard errors", "theory: as for a trend that is looked at in every record")
+
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
+        super().__init__(config, settings)
+        self._lengths = Lengths(self.half_life, int(self.at_first))
+
+    def _reward_words(self, lost: float) -> str:
+        reward, best = self._lengths.reward, self._lengths.best
+        if lost > 0 and best is not None:
+            return f"the reward is down to {reward:.3g}, from {best:.3g}"
+        return f"the reward is {reward:.3g} and has not gained since step {self._lengths.gain_step}"
+
+    def _evidence(self, record: StepRecord, level: float) -> dict[str, float | None]:
+        names = ("length/truncated", "length/correct", "length/incorrect", "entropy/mean", "kl/ref")
+        return {"length/mean": level, "reward/mean": self._lengths.reward, **present(record, *names)}
+
+    def _paid_for_length(self, record: StepRecord) -> list[Cause]:
+        parts = {n: v for n, v in record.metrics.items() if n.startswith("reward/") and "length" in n.lower()}
+        if not parts:
+            return []
+        name, value = next(iter(parts.items()))
+        given = "" if value is None else f", {value:.3g} now"
+        return [Cause(f"length itself is rewarded or fined: {name}{given}", parts)]

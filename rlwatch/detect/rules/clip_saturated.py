@@ -1,0 +1,146 @@
+"""clip-saturated: the clip cuts off most of the update."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from rlwatch.detect.advice import FEWER_UPDATES, LOWER_LEARNING_RATE, WIDER_CLIP
+from rlwatch.detect.config import number_of, updates_of
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
+from rlwatch.detect.setting import Setting
+from rlwatch.detect.streaming import Ewma
+from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
+
+_EVIDENCE = (
+    "clip/high", "clip/low", "clip/high_rare", "signal/active_tokens", "groups/zero_std", "ratio/max", "kl/old",
+)  # fmt: skip
+
+
+class ClipSaturated(Rule):
+    """The clip throws away more of the update than is applied.
+
+    With smoothed shares, cut = clip/low + clip/high: the tokens that have an advantage and whose gradient is cut.
+    Together with `signal/active_tokens`, those that move the policy, they are all that have one, so
+    lost = cut / (cut + active) is the share of a living update that is thrown away. Where that is not logged, as many
+    are taken to have one as groups are not dead, 1 - groups/zero_std, or all.
+
+    - warning: lost ≥ 0.5 and cut ≥ 0.2;
+    - info: cut ≥ 0.3.
+
+    CISPO caps weights instead: tokens keep their gradient, and rising ones alone are counted, about half of those with
+    an advantage. There lost is 2·cut, it is an info, and a warning only where the cap lies at 1 or lower, below the
+    weight of a policy that has not moved. A record with neither share of clipped tokens says nothing; where only one
+    of them is logged, the other counts as 0.
+    """
+
+    name = "clip-saturated"
+    needs = ("clip/high",)
+    hold = Hold(steps=5, records=3)
+    release = Hold(steps=20, records=3)
+    symptom_of = ("non-finite", "sampler-mismatch")
+
+    half_life = Setting(
+        10.0, "optimizer steps", "theory: about one rollout of 8 to 16 updates, over which the share goes up", least=0.1
+    )
+    most = Setting(
+        0.5,
+        "share of the update",
+        "theory: from here on more of it is thrown away than is applied",
+        least=0.01,
+        most=1.0,
+    )
+    much = Setting(
+        0.3,
+        "share of tokens",
+        "paper: PPO runs clip 0.1 to 0.3 (1707.06347), GSPO 0.15 by design (2507.18071)",
+        most=1.0,
+    )
+    usual = Setting(
+        0.2,
+        "share of tokens",
+        "paper: GSPO 0.15 by design (2507.18071); where hardly any group lives, such a share is no matter of the clip",
+        most=1.0,
+    )
+    rising = Setting(
+        0.5,
+        "share",
+        "theory: advantages add up to 0, so about half of the tokens that have one are to rise",
+        least=0.01,
+    )
+    far = Setting(2.0, "ratio", "theory: a token twice as likely as when it was sampled is no small step", least=1.0)
+
+    def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
+        super().__init__(config, settings)
+        self._cut, self._active, self._dead = Ewma(self.half_life), Ewma(self.half_life), Ewma(self.half_life)
+        self._caps = self.config.get("loss_type") == "cispo"
+        self._cap = number_of(self.config, "epsilon_high")
+
+    def update(self, record: StepRecord) -> Untold | Quiet:
+        """See the class."""
+        low, high = finite(record, "clip/low"), finite(record, "clip/high")
+        if low is None and high is None:
+            return NO_DATA
+        cut = self._cut.update(record.step, (low or 0.0) + (high or 0.0))
+        active = finite(record, "signal/active_tokens")
+        if active is not None:
+            self._active.update(record.step, active)
+        elif not self._active.weight:
+            dead = finite(record, "groups/zero_std")
+            if dead is not None:
+                self._dead.update(record.step, dead)
+        lost = self._lost(cut)
+        if cut < self.usual or (lost < self.most and cut < self.much):
+            return CLEAR
+        loses = lost >= self.most and (not self._caps or (self._cap is not None and self._cap <= 1))
+        severity = Severity.WARNING if loses else Severity.INFO
+        return Untold(severity, lambda: self._finding(severity, cut, lost, record))
+
+    def _lost(self, cut: float) -> float:
+        if self._caps:
+            return min(1.0, cut / self.rising)
+        if cut <= 0:
+            return 0.0
+        if self._active.weight:
+            return cut / (cut + self._active.level)
+        return cut / max(cut, 1 - self._dead.level) if self._dead.weight else cut
+
+    def _finding(self, severity: Severity, cut: float, lost: float, record: StepRecord) -> Finding:
+        moves = f", and {self._active.level:.0%} move the policy" if self._active.weight else ""
+        what = f"{cut:.0%} of the tokens are clipped{moves}: {lost:.0%} of the update is thrown away"
+        if self._caps:
+            what = f"{cut:.0%} of the tokens have their weight capped by CISPO, {lost:.0%} of those with an advantage"
+        causes = self._causes(record)
+        return Finding(
+            severity=severity,
+            value=lost,
+            reference=self.most,
+            message=what,
+            evidence={"clip/low + clip/high": cut, **present(record, *_EVIDENCE)},
+            causes=[cause for cause, _ in causes],
+            advice=list(dict.fromkeys([*(advice for _, advice in causes), LOWER_LEARNING_RATE])),
+        )
+
+    def _causes(self, record: StepRecord) -> list[tuple[Cause, Advice]]:
+        config, causes = self.config, []
+        if self._caps and self._cap is not None and self._cap <= 1:
+            text = f"CISPO caps the weight itself at epsilon_high={self._cap:g}: a policy that has not moved weighs 1"
+            causes.append((Cause(text, present(record, "ratio/mean")), WIDER_CLIP))
+        updates = updates_of(config)
+        if updates > 1:
+            text = f"{updates:g} updates a rollout: the later ones start where the clip already holds"
+            causes.append((Cause(text, present(record, "rollouts/age", "kl/old")), FEWER_UPDATES))
+        epsilon = number_of(config, "epsilon")
+        if config.get("importance_sampling_level") == "sequence" and epsilon is not None:
+            text = f"epsilon={epsilon:g} for one ratio a sequence, which moves less and is clipped as a whole"
+            causes.append((Cause(text, present(record, "ratio/mean", "ratio/max")), WIDER_CLIP))
+        ratio = finite(record, "ratio/max")
+        if not self._caps and ratio is not None and ratio > self.far:
+            text = f"the policy runs away from what was sampled: a ratio of up to {ratio:.3g}"
+            causes.append(
+                (Cause(text, present(record, "ratio/max", "ratio/mean", "kl/old", "lr")), LOWER_LEARNING_RATE)
+            )
+        if not causes:
+            text = "the policy moves further between sampling and update than epsilon allows for"
+            causes.append((Cause(text, present(record, "kl/old", "lr")), WIDER_CLIP))
+        return causes
