@@ -8,7 +8,7 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -18,6 +18,8 @@ from rich.console import Console
 from rlwatch._version import __version__
 
 if TYPE_CHECKING:
+    from rich.table import Table
+
     from rlwatch.readers import Options
     from rlwatch.settings import Chooser
 
@@ -275,7 +277,7 @@ def dashboard(
 
 @app.command()
 def lab(
-    experiment: Annotated[str, typer.Argument(help="The experiment; there is one so far.")] = "failure-room",
+    experiment: Annotated[str, typer.Argument(help="failure-room or length-bias.")] = "failure-room",
     seed: Annotated[int, typer.Option(help="Of the warm start and of the sampling.")] = 0,
     steps: Annotated[int | None, typer.Option(help="Optimizer steps an arm.", min=16)] = None,
     out: Annotated[Path, typer.Option(help="The folder of runs to write to.")] = RUNS,
@@ -283,24 +285,39 @@ def lab(
     keep_open: Annotated[bool, typer.Option("--keep-open", help="With the page: leave it open at the end.")] = False,
 ) -> None:
     """A failure, on purpose, on this CPU, watched by rlwatch."""
-    if experiment != "failure-room":
-        print(f"rlwatch: there is no experiment {experiment!r}; there is: failure-room", file=sys.stderr)
-        raise typer.Exit(2)
+    if experiment not in ("failure-room", "length-bias"):
+        raise _wrong(f"there is no experiment {experiment!r}; there is: failure-room, length-bias")
     console = _console()
     with _page(out, console) if page or keep_open else contextlib.nullcontext():
         console.print("Loading torch and TRL ...")
         try:
-            from rlwatch.lab.failure_room import STEPS
-            from rlwatch.lab.runner import run_failure_room, summary_table
+            run = _experiment(experiment)
         except ImportError as error:
             raise _missing("trl", error) from None
-        results = run_failure_room(out, seed=seed, steps=steps or STEPS, console=console)
+        table = run(out, seed, steps, console)
         console.print()
-        console.print(summary_table(results))
+        console.print(table)
         if keep_open:
             console.print("\nThe page stays open; end it with Ctrl-C.")
             with contextlib.suppress(KeyboardInterrupt):
                 threading.Event().wait()
+
+
+def _experiment(name: str) -> Callable[[Path, int, int | None, Console], Table]:
+    """What runs it and says what came of its arms."""
+    if name == "length-bias":
+        from rlwatch.lab import length_bias
+        from rlwatch.lab.lengths_runner import lengths_table, run_length_bias
+
+        return lambda out, seed, steps, console: lengths_table(
+            run_length_bias(out, seed=seed, steps=steps or length_bias.STEPS, console=console)
+        )
+    from rlwatch.lab import failure_room
+    from rlwatch.lab.runner import run_failure_room, summary_table
+
+    return lambda out, seed, steps, console: summary_table(
+        run_failure_room(out, seed=seed, steps=steps or failure_room.STEPS, console=console)
+    )
 
 
 def _options(every: int | None, settings: list[str]) -> Options:

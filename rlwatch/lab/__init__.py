@@ -1,1 +1,1 @@
-"""The failure room: small real TRL runs on this CPU that fail on purpose."""
+"""Small real TRL runs on this CPU that fail on purpose: the failure room and the length bias."""

@@ -150,13 +150,13 @@ def build_trainer(
         args=grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir),
         train_dataset=Dataset.from_dict({"prompt": list(PROMPTS)}),
         processing_class=warm.tokenizer,
-        callbacks=[_SeedAtStart(), *callbacks],
+        callbacks=[SeedAtStart(), *callbacks],
     )
     trainer.remove_callback(PrinterCallback)  # it would print every log line
     return trainer
 
 
-class _SeedAtStart(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
+class SeedAtStart(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
     """Seeds torch when training starts, so that what happens between building and training changes nothing."""
 
     def on_train_begin(self, args: GRPOConfig, state: Any, control: Any, **kwargs: Any) -> None:

@@ -62,8 +62,8 @@ def run_failure_room(root: Path, *, seed: int, steps: int, console: Console) -> 
 def _run_arm(arm: Arm, warm: WarmStart, root: Path, *, seed: int, steps: int, console: Console) -> ArmResult:
     watcher = RLWatchCallback(root, name=f"failure-room-{arm.name}", correct="accuracy_reward")
     console.print(f"\n[bold]{arm.name}[/] (epsilon_high {arm.epsilon_high:g}): {arm.description}", highlight=False)
-    with tempfile.TemporaryDirectory() as scratch, _progress(console) as progress:
-        bar = _Bar(progress, arm.name, steps)
+    with tempfile.TemporaryDirectory() as scratch, progress_bar(console) as progress:
+        bar = Bar(progress, arm.name, steps)
         build_trainer(
             arm, seed=seed, steps=steps, output_dir=Path(scratch), warm=warm, callbacks=[watcher, bar]
         ).train()
@@ -110,7 +110,7 @@ def _mean(records: Sequence[StepRecord]) -> dict[str, float]:
     return {name: sum(float(r.metrics[name] or 0.0) for r in records) / len(records) for name in names}
 
 
-def _progress(console: Console) -> Progress:
+def progress_bar(console: Console) -> Progress:
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
@@ -123,11 +123,11 @@ def _progress(console: Console) -> Progress:
     )
 
 
-class _Bar(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
+class Bar(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
     """Moves the bar on, or prints a line every tenth of the way where there is no terminal to draw a bar on."""
 
     def __init__(self, progress: Progress, name: str, steps: int) -> None:
-        self._progress = progress
+        self.progress_bar = progress
         self._name = name
         self._every = max(1, steps // 10)
         self._reward = "–"
@@ -136,8 +136,8 @@ class _Bar(TrainerCallback):  # type: ignore[misc]  # transformers is untyped he
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
         if logs and logs.get("reward") is not None:  # TRL logs it only on the first step of a rollout
             self._reward = f"{logs['reward']:.2f}"
-        self._progress.update(self._task, completed=state.global_step, reward=self._reward)
+        self.progress_bar.update(self._task, completed=state.global_step, reward=self._reward)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self._progress.disable and state.global_step % self._every == 0:
+        if self.progress_bar.disable and state.global_step % self._every == 0:
             print(f"{self._name}: step {state.global_step} of {state.max_steps}, reward {self._reward}", flush=True)
