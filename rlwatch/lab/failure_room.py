@@ -160,4 +160,5 @@ class SeedAtStart(TrainerCallback):  # type: ignore[misc]  # transformers is unt
     """Seeds torch when training starts, so that what happens between building and training changes nothing."""
 
     def on_train_begin(self, args: GRPOConfig, state: Any, control: Any, **kwargs: Any) -> None:
+        """See the class."""
         set_seed(args.seed)

@@ -111,6 +111,7 @@ def _mean(records: Sequence[StepRecord]) -> dict[str, float]:
 
 
 def progress_bar(console: Console) -> Progress:
+    """A bar that says how far a training is and what it earns."""
     return Progress(
         TextColumn("{task.description}"),
         BarColumn(bar_width=30),
@@ -127,17 +128,19 @@ class Bar(TrainerCallback):  # type: ignore[misc]  # transformers is untyped her
     """Moves the bar on, or prints a line every tenth of the way where there is no terminal to draw a bar on."""
 
     def __init__(self, progress: Progress, name: str, steps: int) -> None:
-        self.progress_bar = progress
+        self._progress = progress
         self._name = name
         self._every = max(1, steps // 10)
         self._reward = "–"
         self._task = progress.add_task(name, total=steps, reward=self._reward)
 
     def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
+        """Keep the newest reward."""
         if logs and logs.get("reward") is not None:  # TRL logs it only on the first step of a rollout
             self._reward = f"{logs['reward']:.2f}"
-        self.progress_bar.update(self._task, completed=state.global_step, reward=self._reward)
+        self._progress.update(self._task, completed=state.global_step, reward=self._reward)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        if self.progress_bar.disable and state.global_step % self._every == 0:
+        """Where no bar can be drawn, a line now and then."""
+        if self._progress.disable and state.global_step % self._every == 0:
             print(f"{self._name}: step {state.global_step} of {state.max_steps}, reward {self._reward}", flush=True)

@@ -75,6 +75,8 @@ def _measured(seen: Measured) -> str:
             '<div class="wide"><table><tr><th>of the completions</th><th class="n">a share of</th>'
             f'<th class="n">of the update</th><th></th></tr>{rows}</table></div>'
         )
+    if seen.drift is not None:
+        parts.append(f"<p>In its first steps {escape(seen.drift.sentence)}.</p>")
     if seen.otherwise:
         rows = "".join(
             f'<tr><td>{escape(o.words)}</td><td class="n">{"none" if o.cosine is None else f"{o.cosine:.3f}"}</td>'

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
+from rlwatch.audit.drift import Drift, measured_drift
 from rlwatch.runs.records import Run, StepRecord
 from rlwatch.signals.decisions import EXPLAINED, NAMES
 
@@ -26,6 +28,9 @@ _KINDS = (
     ("easy", "prompts at least three quarters right"),
     ("truncated", "truncated answers"),
 )
+
+FIRST = 5
+"""Generations whose weights are looked at: before lengths have moved, and some may have run into the limit."""
 
 TURNED = 0.9
 """Cosine under which an update would have gone another way: about 25 degrees."""
@@ -107,11 +112,13 @@ class Measured:
 
     Args:
         weighed: From each source that there is.
+        drift: What the first steps' weights say will become of lengths.
         otherwise: The alternatives that were measured.
         part: Of which weights their gradients are.
     """
 
     weighed: Sequence[Weighed] = ()
+    drift: Drift | None = None
     otherwise: Sequence[Otherwise] = ()
     part: str = ""
 
@@ -121,6 +128,7 @@ class Measured:
     def to_dict(self) -> dict[str, Any]:
         """As plain JSON types."""
         return {
+            "drift": self.drift.to_dict() if self.drift else None,
             "weighed": [{**vars(w), "shares": {k: list(v) for k, v in w.shares.items()}} for w in self.weighed],
             "otherwise": [{**vars(o), "words": o.words, "verdict": o.verdict} for o in self.otherwise],
             "part": self.part,
@@ -135,7 +143,32 @@ def measured(run: Run) -> Measured:
         found for name in NAMES if f"counterfactual/{name}/norm_ratio" in names
         if (found := _otherwise(run.records, name)) is not None
     ]  # fmt: skip
-    return Measured(weighed, otherwise, str(run.info.get("counterfactual", "")))
+    return Measured(weighed, first_drift(run), otherwise, str(run.info.get("counterfactual", "")))
+
+
+def first_drift(run: Run) -> Drift | None:
+    """What a token of long and of short completions weighed in the first steps; None where no run directory tells."""
+    folder = Path(run.path) / "rollouts"
+    shards = sorted(folder.glob("step-*.parquet"))[:FIRST] if folder.is_dir() else []
+    if not shards:
+        return None
+    import numpy as np
+    import polars as pl
+
+    columns: list[Any] = []
+    for shard in shards:
+        try:
+            table = pl.read_parquet(shard, columns=["weight", "advantage", "length"]).drop_nulls()
+        except (OSError, pl.exceptions.PolarsError):  # torn, or another version's
+            continue
+        if len(table) and float(table["weight"].sum()) > 0:
+            # within a step weights are shares of one: steps are made comparable by what their weight would be then
+            scale = float((table["advantage"].abs() * table["length"]).sum())
+            columns.append(table.select((pl.col("weight") * scale), "advantage", "length").to_numpy())
+    if not columns:
+        return None
+    weights, advantages, lengths = np.concatenate(columns).astype(float).T
+    return measured_drift(weights, advantages, lengths)
 
 
 def _weighed(records: Sequence[StepRecord], family: str) -> Weighed:

@@ -60,6 +60,8 @@ def measured_report(seen: Measured) -> list[RenderableType]:
             of = f"{of_completions:.0%}" if of_completions is not None else ""
             table.add_row(f"  {words}", of, f"{share:.0%}", Text("█" * round(40 * share), "cyan"))
         parts.append(table)
+    if seen.drift is not None:
+        parts.append(_indented(Text(f"In its first steps {seen.drift.sentence}.")))
     if seen.otherwise:
         parts += [
             _heading("What another decision would have made of the same batches"),
