@@ -11,6 +11,8 @@ from dash import ClientsideFunction, Dash, Input, Output, dcc, html
 
 from rlwatch_dashboard import theme
 from rlwatch_dashboard.feed import find_run, load
+from rlwatch_dashboard.pages import completions as completions_page
+from rlwatch_dashboard.pages import denominators as denominators_page
 from rlwatch_dashboard.pages import run as run_page
 from rlwatch_dashboard.pages import runs as runs_page
 from rlwatch_dashboard.pages.missing import not_found
@@ -44,6 +46,9 @@ document.documentElement.dataset.mantineColorScheme = scheme;
 """
 """Light or dark before the first paint: Mantine, which looks after it from then on, comes too late for that."""
 
+RUN_PAGES: dict[str, Any] = {"": run_page, "denominators": denominators_page}
+"""A run's pages, by what follows its name in the address; their names are in `pages.run.TABS`."""
+
 POLICY = "; ".join(
     [
         "default-src 'self'",
@@ -70,27 +75,32 @@ def create_app(root: Path) -> Dash:
     app.layout = _shell()
     _route(app, root)
     runs_page.register(app, root)
-    run_page.register(app, root)
+    for page in RUN_PAGES.values():
+        page.register(app, root)
+    completions_page.register(app, root)
     app.server.after_request(_add_headers)
     return app
 
 
-def page_at(root: Path, pathname: str | None) -> tuple[list[Any], str]:
+def page_at(root: Path, pathname: str | None, search: str | None = None) -> tuple[list[Any], str]:
     """What an address shows, and its title."""
     path = (pathname or "/").rstrip("/")
     if not path:
         return runs_page.layout(root), "Runs · rlwatch"
-    start, _, quoted = path.removeprefix("/").partition("/")
+    start, _, rest = path.removeprefix("/").partition("/")
+    quoted, _, part = rest.partition("/")
     name = unquote(quoted)
     run = find_run(root, name) if start == "run" else None
-    if run is None:
-        why = "there is no such run here." if start == "run" else "there is no such page."
-        return [not_found(name if start == "run" else path, why)], "Not found · rlwatch"
+    if run is None or part not in (*RUN_PAGES, "completions"):
+        why = "there is no such run here." if start == "run" and run is None else "there is no such page."
+        return [not_found(name if start == "run" and run is None else path, why)], "Not found · rlwatch"
     try:
+        if part == "completions":
+            return completions_page.layout(run, search), completions_page.title(run.name)
         now = load(run)
     except ValueError as error:
         return [not_found(name, f"{error}.")], "Not found · rlwatch"
-    return run_page.layout(now), run_page.title(now.summary)
+    return RUN_PAGES[part].layout(now), RUN_PAGES[part].title(now.summary)
 
 
 def _shell() -> Any:
@@ -125,10 +135,14 @@ def _shell() -> Any:
 
 def _route(app: Dash, root: Path) -> None:
     @app.callback(  # type: ignore[untyped-decorator]
-        Output("page", "children"), Output("title", "data"), Input("url", "pathname"), Input("reload", "data")
+        Output("page", "children"),
+        Output("title", "data"),
+        Input("url", "pathname"),
+        Input("url", "search"),
+        Input("reload", "data"),
     )
-    def show(pathname: str | None, _: Any) -> Any:
-        return page_at(root, pathname)
+    def show(pathname: str | None, search: str | None, _: Any) -> Any:
+        return page_at(root, pathname, search)
 
     app.clientside_callback(ClientsideFunction("rlwatch", "title"), Output("titled", "data"), Input("title", "data"))
 

@@ -5,30 +5,31 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from dash import html
+from dash import dcc, html
 
 from rlwatch_dashboard import numbers, parts
 from rlwatch_dashboard.feed import Episode
+from rlwatch_dashboard.view import View, address
 
 SHOWN = 40
 """How many alerts a page shows, in its list and on its curves; an alert that comes and goes can be there very often."""
 
 
-def alert_list(episodes: list[Episode]) -> list[Any]:
-    """All alerts that have fired, the open and severe ones first; nothing where none has."""
+def alert_list(episodes: list[Episode], run: str) -> list[Any]:
+    """All alerts of a run that have fired, the open and severe ones first; nothing where none has."""
     if not episodes:
         return []
     still_open = sum(not episode.over for episode in episodes)
     over = len(episodes) - still_open
     words = [f"{still_open} open" if still_open else "", f"{over} resolved" if over else ""]
     count = html.Span(", ".join(word for word in words if word), className="count")
-    cards = [_card(episode, unfolded=place == 0) for place, episode in enumerate(episodes[:SHOWN])]
+    cards = [_card(episode, run, unfolded=place == 0) for place, episode in enumerate(episodes[:SHOWN])]
     rest = len(episodes) - len(cards)
     more = [html.P(f"{rest} more are in the run's alerts.jsonl.", className="absent")] if rest else []
     return [html.H2(["Alerts ", count]), *cards, *more]
 
 
-def _card(episode: Episode, unfolded: bool) -> Any:
+def _card(episode: Episode, run: str, unfolded: bool) -> Any:
     alert = episode.alert
     severity = alert.severity.value
     head = html.Div(
@@ -40,12 +41,30 @@ def _card(episode: Episode, unfolded: bool) -> Any:
         className="alert-head",
     )
     details = [*_evidence(episode), *_causes(episode), *_advice(episode)]
-    body: list[Any] = [head, html.P(str(alert.message), className="message")]
+    body: list[Any] = [head, html.P(str(alert.message), className="message"), _to_completions(episode, run)]
     if details:
         unfold = unfolded and not episode.over
         body.append(html.Details([html.Summary("Why, and what to try"), *details], open=unfold))
     state = "over" if episode.over else "open"
     return html.Article(body, className=f"alert severity-{severity} {state}")
+
+
+def _to_completions(episode: Episode, run: str) -> Any:
+    """Links to what was written at the steps where it fired and where its severity changed."""
+    steps = list(dict.fromkeys(step for step, _ in episode.stages[-3:]))
+    links: list[Any] = ["Completions of "]
+    for step in steps:
+        kind = _kind(episode.alert.evidence) if step == steps[-1] else None
+        link = dcc.Link(f"step {step:,}", href=address(run, View(step=step, kind=kind)))
+        links += [", ", link] if len(links) > 1 else [link]
+    return html.P(links, className="to-completions")
+
+
+def _kind(evidence: Any) -> str | None:
+    """The kind of groups that an alert is about, where most of them are of it."""
+    shares = evidence if isinstance(evidence, Mapping) else {}
+    kinds = ((shares.get(f"groups/{kind}"), kind) for kind in ("stuck", "failed"))
+    return next((kind for share, kind in kinds if isinstance(share, (int, float)) and share >= 0.5), None)
 
 
 def _when(episode: Episode) -> str:
@@ -61,7 +80,8 @@ def _evidence(episode: Episode) -> list[Any]:
     # A metric has its unit from the table. The value that was judged may be anything, so it is shown plainly.
     judged = {"value": alert.value, "reference": alert.reference}
     rows = [(name, numbers.plain(value)) for name, value in judged.items() if value is not None]
-    return [_table(rows, alert.evidence)]
+    ahead = [html.P(f"Ahead: {alert.forecast.text}", className="ahead")] if alert.forecast is not None else []
+    return [_table(rows, alert.evidence), *ahead]
 
 
 def _causes(episode: Episode) -> list[Any]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
+from urllib.parse import quote
 
 import dash
 from dash import ClientsideFunction, Input, Output, Patch, State, dcc, html, no_update
@@ -18,9 +19,13 @@ from rlwatch.runs.reader import RunSummary
 from rlwatch_dashboard import figures, numbers, parts, theme
 from rlwatch_dashboard.feed import Cursor, Episode, Snapshot, Update, find_run, poll
 from rlwatch_dashboard.pages.alerts import SHOWN, alert_list
+from rlwatch_dashboard.pages.denominators_config import hint
 from rlwatch_dashboard.pages.facts import facts, planned_steps, why_absent
 
 REFRESH_SECONDS = 2
+
+TABS = {"": "Charts", "completions": "Completions", "denominators": "Denominators"}
+"""A run's pages: what follows its name in the address, and what each is called."""
 
 GONE = "Its folder is no longer there, or is no run any more."
 
@@ -32,14 +37,21 @@ def layout(now: Snapshot) -> list[Any]:
         html.Header(
             [
                 html.Div([html.H1(now.summary.name), html.Div(_vitals(now.summary), id="vitals", className="vitals")]),
+                tabs(now.summary.name),
                 html.Div(words.text, id="headline", className=f"headline tone-{words.tone}"),
+                hint(now.summary),
                 html.Div(facts(now.summary.info), id="facts", className="facts"),
             ],
             className="run-head",
         ),
         html.Div(
             [
-                html.Section(alert_list(now.episodes), id="alerts", className="alerts", **{"aria-label": "Alerts"}),
+                html.Section(
+                    alert_list(now.episodes, now.summary.name),
+                    id="alerts",
+                    className="alerts",
+                    **{"aria-label": "Alerts"},
+                ),
                 html.Div(_charts(now), className="charts"),
             ],
             className="run-body",
@@ -53,6 +65,18 @@ def layout(now: Snapshot) -> list[Any]:
         dcc.Store(id="marked"),
         dcc.Interval(id="run-timer", interval=REFRESH_SECONDS * 1000),
     ]
+
+
+def tabs(name: str, here: str = "") -> Any:
+    """The links between a run's pages."""
+    address = f"/run/{quote(name, safe='')}"
+    links = [
+        html.Span(words, className="run-tab", **{"aria-current": "page"})
+        if part == here
+        else dcc.Link(words, href=f"{address}/{part}".rstrip("/"), className="run-tab")
+        for part, words in TABS.items()
+    ]
+    return html.Nav(links, className="run-tabs", **{"aria-label": "Pages of this run"})
 
 
 def title(summary: RunSummary) -> str:
@@ -97,7 +121,7 @@ def register(app: dash.Dash, root: Path) -> None:
             f"headline tone-{words.tone}",
             _vitals(update.summary),
             facts(update.summary.info) if update.facts_changed else no_update,
-            no_update if changed is None else alert_list(changed),
+            no_update if changed is None else alert_list(changed, name),
             no_update if changed is None else _spans(changed),
             _more_skipped(update),
             no_update if changed is None else title(update.summary),

@@ -1,0 +1,360 @@
+"""The page "/run/<name>/completions": what the policy wrote at a step, and what it earned. The address holds its state.
+
+The server keeps nothing about a page: the route makes it anew for each address. While it is open, a slow timer looks
+for new shards and changes only the picker of steps.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import dash
+from dash import Input, Output, State, dcc, html, no_update
+from flask import Response, abort, request
+
+from rlwatch.report.numbers import plain
+from rlwatch.runs.reader import RunSummary, read_info, read_summary
+from rlwatch.runs.records import AlertState
+from rlwatch.signals.groups import RewardRange
+from rlwatch_dashboard import parts
+from rlwatch_dashboard.feed import find_run
+from rlwatch_dashboard.pages.completion_groups import group_card, kind_pill
+from rlwatch_dashboard.pages.completion_steps import fields, fingerprint, steps, strip_of
+from rlwatch_dashboard.pages.run import tabs
+from rlwatch_dashboard.rollouts import GROUPS_A_PAGE, Step, read_step, whole_text
+from rlwatch_dashboard.shards import (
+    KINDS,
+    MOST_RANGED,
+    MOST_ROWS,
+    Scoring,
+    Shard,
+    UnreadableShardError,
+    list_shards,
+    ranges,
+    shard_at,
+)
+from rlwatch_dashboard.view import View, address, whole
+
+REFRESH_SECONDS = 5
+
+KEEP_ALL = 'RLWatchCallback(sample_completions="all")'
+
+
+def layout(run: Path, search: str | None) -> list[Any]:
+    """The page of a run's completions, for the search part of its address.
+
+    Raises:
+        ValueError: It is not a run; the message says why.
+    """
+    summary = read_summary(run)
+    view, shards = View.of(search), list_shards(run)
+    head = html.Header(
+        [
+            html.Div([html.H1(summary.name), html.Div([parts.state_pill(summary.state)], className="vitals")]),
+            tabs(summary.name, "completions"),
+        ],
+        className="run-head",
+    )
+    shown = _shown(shards, view)
+    body = _body(summary, view, shards, shown) if shards else [_no_rollouts(summary), html.Div(id="completions-steps")]
+    return [
+        head,
+        *body,
+        dcc.Store(id="completions-run", data=summary.name),
+        dcc.Store(id="completions-shards", data=fingerprint(shards)),
+        dcc.Store(id="completions-shown", data=shown.step if shown is not None else None),
+        dcc.Location(id="completions-url", refresh="callback-nav"),
+        dcc.Interval(id="completions-timer", interval=REFRESH_SECONDS * 1000),
+    ]
+
+
+def title(name: str) -> str:
+    """What the browser's tab says."""
+    return f"Completions of {name} · rlwatch"
+
+
+def register(app: dash.Dash, root: Path) -> None:
+    """The page's callbacks, and the address of a text that is too long for a page."""
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("completions-steps", "children"),
+        Output("completions-shards", "data"),
+        Output("reload", "data", allow_duplicate=True),
+        Input("completions-timer", "n_intervals"),
+        State("completions-run", "data"),
+        State("completions-shards", "data"),
+        State("completions-shown", "data"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def refresh(_: int, name: str, known: str, shown: int | None, search: str | None) -> Any:
+        run = find_run(root, name)
+        shards = list_shards(run) if run is not None else []
+        if run is None or not shards or fingerprint(shards) == known:
+            raise dash.exceptions.PreventUpdate
+        if shown is None:  # the page had nothing to show: now it may
+            return no_update, fingerprint(shards), time.time()
+        view = replace(View.of(search), step=shown)
+        return _steps(run, view, shards, _shown(shards, view)), fingerprint(shards), no_update
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("completions-url", "search"),
+        Input("completions-go", "n_clicks"),
+        Input("completions-step", "n_submit"),
+        Input("completions-beside", "n_submit"),
+        Input("completions-q", "n_submit"),
+        State("completions-step", "value"),
+        State("completions-beside", "value"),
+        State("completions-q", "value"),
+        State("url", "search"),
+        prevent_initial_call=True,
+    )
+    def go(*given: Any) -> Any:
+        step, beside, q, search = given[4:]
+        if not any(given[:4]):
+            raise dash.exceptions.PreventUpdate
+        wanted = asked(View.of(search), step, beside, q).search()
+        if wanted == View.of(search).search():
+            raise dash.exceptions.PreventUpdate
+        return wanted
+
+    @app.server.route("/run/<name>/text")  # type: ignore[untyped-decorator]
+    def text(name: str) -> Response:
+        run = find_run(root, name)
+        step, group, index = (whole(request.args.get(key)) for key in ("step", "group", "index"))
+        part = request.args.get("part")
+        shard = next((shard for shard in list_shards(run) if shard.step == step), None) if run is not None else None
+        if shard is None or group is None or index is None or part not in ("prompt", "completion"):
+            abort(404)
+        try:
+            found = whole_text(shard, group, index, part)
+        except UnreadableShardError:
+            found = None
+        if found is None:
+            abort(404)
+        name = f"step-{step}-group-{group}-{part}-{index}.txt"
+        headers = {"Content-Disposition": f'attachment; filename="{name}"'}
+        return Response(found, content_type="text/plain; charset=utf-8", headers=headers)
+
+
+def asked(view: View, step: Any, beside: Any, q: Any) -> View:
+    """The view that the fields ask for. What is no step leaves the step as it is; another step has other groups."""
+    wanted = whole(step) if whole(step) is not None else view.step
+    other = whole(beside)
+    new = View.of(View(step=wanted, q=str(q or ""), beside=other).search())
+    same = (new.step, new.q) == (view.step, view.q)
+    return replace(new, kind=view.kind, group=view.group if same else None, page=view.page if same else 1)
+
+
+def _shown(shards: Sequence[Shard], view: View) -> Shard | None:
+    if not shards:
+        return None
+    return shards[-1] if view.step is None else shard_at(shards, view.step)
+
+
+def _body(summary: RunSummary, view: View, shards: list[Shard], shown: Shard | None) -> list[Any]:
+    step = view.step if view.step is not None else shards[-1].step
+    beside = shard_at(shards, view.beside) if view.beside is not None else None
+    seen = ranges(shards, {*strip_of(shards, _both(shown, beside)), *_both(shown, beside)})
+    scoring = Scoring.of(summary.info)
+    left, read = _side(summary, view, step, shown, shards, seen, scoring)
+    sides = [left]
+    if view.beside is not None:
+        prompts = read.prompts if read is not None and view.group is not None else None
+        right, _ = _side(summary, view, view.beside, beside, shards, seen, scoring, prompts, is_second=True)
+        sides.append(right)
+    return [
+        html.A("Skip to the completions", href="#completions-sides", className="skip-link"),
+        html.Nav(
+            steps(summary.name, view, shards, shown, beside, seen, scoring),
+            id="completions-steps",
+            **{"aria-label": "Steps"},
+        ),
+        fields(view, step, shards[-1].step),
+        _filters(summary.name, view, read),
+        html.Div(sides, id="completions-sides", className="sides two" if len(sides) > 1 else "sides", tabIndex=-1),
+    ]
+
+
+def _steps(run: Path, view: View, shards: list[Shard], shown: Shard | None) -> list[Any]:
+    """The picker alone, when shards have come."""
+    try:
+        scoring = Scoring.of(read_info(run))
+    except ValueError:
+        scoring = Scoring()
+    beside = shard_at(shards, view.beside) if view.beside is not None else None
+    seen = ranges(shards, {*strip_of(shards, _both(shown, beside)), *_both(shown, beside)})
+    return steps(run.name, view, shards, shown, beside, seen, scoring)
+
+
+def _side(
+    summary: RunSummary,
+    view: View,
+    step: int,
+    shard: Shard | None,
+    shards: Sequence[Shard],
+    seen: dict[Shard, RewardRange],
+    scoring: Scoring,
+    prompts: set[str] | None = None,
+    is_second: bool = False,
+) -> tuple[Any, Step | None]:
+    """A step's heading and groups, or why there are none; and what was read."""
+    head: list[Any] = [html.H2(f"Step {step:,}"), *_alerts(summary, step)]
+    if is_second:
+        head.append(dcc.Link("close", href=address(summary.name, replace(view, beside=None)), className="only"))
+    label = {"aria-label": f"Completions of step {step}" + (", beside" if is_second else "")}
+    body: list[Any] = [html.Div(head, className="side-head")]
+    read = None
+    if shard is None:
+        href = address(summary.name, view.but(step=shards[0].step, group=None))
+        first = dcc.Link(f"step {shards[0].step:,}", href=href)
+        body.append(
+            _note(["No completions are there of this step or one before it. The first are those of ", first, "."])
+        )
+        return html.Section(body, className="side", **label), None
+    try:
+        read = read_step(shard, view, seen[shard], scoring, prompts)
+    except UnreadableShardError as error:
+        body.append(
+            _note(["The file ", html.Code(f"rollouts/{shard.path.name}"), f" says nothing: {error}."], "warning")
+        )
+        return html.Section(body, className="side", **label), None
+    last = summary.last.step if summary.last is not None else None
+    body += _notes(view, step, shard, read, seen[shard], shards, last, is_same_prompt=prompts is not None)
+    own = replace(view, step=step, beside=None, group=None) if is_second else view
+    body += [group_card(group, summary.name, shard.step, own, read.functions) for group in read.groups]
+    if not is_second or prompts is None:
+        body += _pages(summary.name, view, read, step)
+    return html.Section(body, className="side", **label), read
+
+
+def _notes(
+    view: View,
+    step: int,
+    shard: Shard,
+    read: Step,
+    seen: RewardRange,
+    shards: Sequence[Shard],
+    last: int | None,
+    *,
+    is_same_prompt: bool,
+) -> list[Any]:
+    """What has to be said about what is shown."""
+    found: list[Any] = []
+    if shard.step != step:
+        newest = f"Those of step {shard.step:,} are shown, the newest at or before it"
+        if last is not None and step > last:
+            found.append(_note([f"The run has not come to step {step:,} yet. {newest}."]))
+        else:
+            trained = f"{newest}: what it trained on, unless a file was lost."
+            found.append(_note([f"Step {step:,} has no completions of its own. {trained}"]))
+    if read.rows >= MOST_ROWS:
+        found.append(_note([f"Only the first {MOST_ROWS:,} completions of it are looked at."], "warning"))
+    if not read.texts:
+        found.append(_note(["No text of this step was kept. ", html.Code(KEEP_ALL), " keeps that of every group."]))
+    elif read.texts < read.rows and view.q:
+        where = f"Searched where the text was kept: {read.texts:,} of {read.rows:,} completions. "
+        found.append(_note([where, html.Code(KEEP_ALL), " keeps all."]))
+    if not read.groups:
+        if is_same_prompt:
+            words = "The prompt of that group is not among those of this step."
+        elif view.group is not None:
+            words = f"There is no group {view.group} in this step."
+        elif not read.total:
+            words = "The file has no completion in it."
+        else:
+            words = f"None of its {read.total:,} groups is left by the filters."
+        found.append(_note([words]))
+    if _is_known(seen):
+        ranged = len([one for one in shards if one.step <= shard.step])
+        few = f", in {MOST_RANGED:,} of its {ranged:,} steps" if ranged > MOST_RANGED else ""
+        words = f"Rewards seen in the run up to here{few}: {plain(seen.worst)} to {plain(seen.best)}."
+        if read.groups:
+            found.append(html.P(words, className="absent range"))
+    return found
+
+
+def _is_known(seen: RewardRange) -> bool:
+    """Whether any reward was seen."""
+    return seen.worst <= seen.best
+
+
+def _note(words: list[Any], tone: str = "info") -> Any:
+    return html.P(words, className=f"note tone-{tone}")
+
+
+def _alerts(summary: RunSummary, step: int) -> list[Any]:
+    """The alerts that held at a step."""
+    held = [
+        alert
+        for alert in summary.alerts
+        if alert.state is not AlertState.PENDING
+        and alert.since <= step
+        and (alert.state is AlertState.FIRING or (alert.resolved_step or 0) >= step)
+    ]
+    return [
+        html.Span([parts.severity_pill(alert.severity.value), html.Code(str(alert.rule))], className="held")
+        for alert in held[:4]
+    ]
+
+
+def _filters(run: str, view: View, read: Step | None) -> Any:
+    """The kinds to choose from, with how many groups there are of each."""
+    items: list[Any] = []
+    for kind in (None, *KINDS):
+        words = [html.Span("all groups") if kind is None else kind_pill(kind)]
+        if read is not None:
+            count = read.counts.total() if kind is None else read.counts[kind]
+            words.append(html.Span(f"{count:,}", className="count"))
+        if kind == "unscored" and view.kind != kind and (read is None or not read.counts[kind]):
+            continue
+        if view.kind == kind and view.group is None:
+            items.append(html.Span(words, className="filter current", tabIndex=-1, **{"aria-current": "true"}))
+        else:
+            items.append(dcc.Link(words, href=address(run, view.but(kind=kind, group=None)), className="filter"))
+    if view.group is not None:
+        items.append(html.Span(f"only group {view.group}", className="filter current", **{"aria-current": "true"}))
+    if view.q:
+        items.append(dcc.Link("clear the search", href=address(run, view.but(q="")), className="filter"))
+    return html.Nav(items, className="filters", **{"aria-label": "Kinds of groups"})
+
+
+def _pages(run: str, view: View, read: Step, step: int) -> list[Any]:
+    if read.pages < 2:
+        return []
+    first = (read.page - 1) * GROUPS_A_PAGE + 1
+    words = f"{first:,} to {first + len(read.groups) - 1:,} of {read.matching:,} groups"
+    ways = []
+    for page, name in ((read.page - 1, "‹ groups before"), (read.page + 1, "next groups ›")):
+        if 1 <= page <= read.pages:
+            ways.append(dcc.Link(name, href=address(run, replace(view, page=page)), className="way"))
+    return [
+        html.Nav(
+            [*ways, html.Span(words, className="absent")],
+            className="ways",
+            **{"aria-label": f"More groups of step {step}"},
+        )
+    ]
+
+
+def _no_rollouts(summary: RunSummary) -> Any:
+    """The empty state: how a run gets completions."""
+    soon = " This page shows them as soon as they come." if summary.state in ("live", "empty") else ""
+    return html.Section(
+        [
+            html.H2("No completions"),
+            html.P(f"This run has recorded none.{soon}"),
+            html.P("A run that is watched while it trains keeps them, and the text of some groups of each generation:"),
+            html.Pre(html.Code(f"GRPOTrainer(..., callbacks=[{KEEP_ALL}])"), tabIndex=0),
+            html.P(["A loop of your own hands them over with ", html.Code("Monitor.rollouts(...)"), "."]),
+        ],
+        className="empty-state",
+    )
+
+
+def _both(*shards: Shard | None) -> list[Shard]:
+    return [shard for shard in shards if shard is not None]
