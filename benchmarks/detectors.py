@@ -4,12 +4,12 @@
 
 Runs of even seeds are for tuning, those of odd seeds for testing. `--runs` names a folder with a `labels.tsv` (path,
 label, failure, event_step, every); its surviving runs also lend the made-up ones their noise. `--lab` names a folder
-that lab_runs.py has filled: trainings of the failure room, labelled by what that experiment asks. A failure is found by an
-alert of the right rule, not before anything was wrong, and at least of its class's severity: critical where the run is
-being destroyed, a warning where a measurable share is lost. It is in time up to the step at which its class is due: the
-event and one row more where it is seen to come, 20 rows where nothing shows before it. On other runs every critical
-alert is a false one, and warnings are counted beside them. Intervals are 95 %, from a bootstrap over runs. Beside the
-rules stand three naive detectors, of which any alarm counts as one of the right rule.
+that lab_runs.py has filled: trainings of the failure room, labelled by what that experiment asks. A failure is found
+by an alert of the right rule, not before anything was wrong, and at least of its class's severity: critical where the
+run is being destroyed, a warning where a measurable share is lost. It is in time up to the step at which its class is
+due: the event and one row more where it is seen to come, 20 rows where nothing shows before it. On other runs every
+critical alert is a false one, and warnings are counted beside them. Intervals are 95 %, from a bootstrap over runs.
+Beside the rules stand three naive detectors, of which any alarm counts as one of the right rule.
 """
 
 from __future__ import annotations

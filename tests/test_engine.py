@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from rlwatch.detect.engine import Engine
 from rlwatch.detect.rule import Finding, Hold, Quiet, Rule, Untold
-from rlwatch.detect.streaming import Baseline, Ewma
+from rlwatch.detect.streaming import Baseline, CountedEwma
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
 
 
@@ -114,7 +114,7 @@ def test_two_rules_of_one_name_are_refused() -> None:
     st.floats(0.5, 50),
 )
 def test_ewma_equals_its_formula(rows: list[tuple[int, float]], half_life: float) -> None:
-    mean, step, steps = Ewma(half_life), 0, []
+    mean, step, steps = CountedEwma(half_life), 0, []
     for gap, value in rows:
         step += gap
         mean.update(step, value)

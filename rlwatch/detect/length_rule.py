@@ -11,7 +11,7 @@ from rlwatch.detect.progress import Progress
 from rlwatch.detect.rule import Hold, Rule, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.sharing import Shared
-from rlwatch.detect.streaming import Baseline, Ewma
+from rlwatch.detect.streaming import Baseline, CountedEwma, Ewma
 from rlwatch.runs.records import Cause, StepRecord
 
 
@@ -39,7 +39,7 @@ class Lengths(Shared):
     progress: Progress = field(init=False)
     _length: Ewma = field(init=False)
     _start: Baseline = field(init=False)
-    _reward: Ewma = field(init=False)
+    _reward: CountedEwma = field(init=False)
     _variance: Ewma = field(init=False)
     _rewards: int = 0
     _lowest: float = 0.0  # of the smoothed reward, at most 0; and as it was at the best one
@@ -50,7 +50,7 @@ class Lengths(Shared):
     def __post_init__(self) -> None:
         self.progress = Progress(2 * self.half_life)
         self._length, self._start = Ewma(self.half_life), Baseline(self.at_first)
-        self._reward, self._variance = Ewma(self.half_life), Ewma(4 * self.half_life)
+        self._reward, self._variance = CountedEwma(self.half_life), Ewma(4 * self.half_life)
 
     @property
     def key(self) -> tuple[object, ...]:

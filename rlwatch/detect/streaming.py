@@ -26,22 +26,34 @@ class Ewma:
     half_life: float
     level: float = math.nan
     weight: float = 0.0
-    squared_weight: float = 0.0
     step: int | None = None
     _passed: int = field(default=0, init=False, repr=False, compare=False)  # steps between the last two values
     _decay: float = field(default=1.0, init=False, repr=False, compare=False)  # what is left of a weight after so many
 
     def update(self, step: int, value: float) -> float:
         """Take in a finite value and return the new level."""
-        passed = 0 if self.step is None else step - self.step
-        if passed != self._passed:  # most rows are as far apart as the two before, and a power is costly
-            self._passed, self._decay = passed, 0.5 ** (max(0, passed) / self.half_life)
-        decay = self._decay
-        kept = self.weight * decay
-        self.weight = total = kept + 1.0
-        self.level = level = (self.level * kept + value) / total if kept else value
-        self.squared_weight = self.squared_weight * decay * decay + 1.0
-        self.step = step
+        kept = self.weight
+        if kept:
+            passed = step - self.step  # type: ignore[operator]  # what has weight has a step
+            if passed != self._passed:  # most rows are as far apart as the two before, and a power is costly
+                self._passed, self._decay = passed, 0.5 ** (max(0, passed) / self.half_life)
+            kept *= self._decay
+            value = (self.level * kept + value) / (kept + 1.0) if kept else value
+        self.weight = kept + 1.0
+        self.step, self.level = step, value
+        return value
+
+
+@dataclass(slots=True)
+class CountedEwma(Ewma):
+    """The same, which knows how many values it rests on."""
+
+    squared_weight: float = 0.0
+
+    def update(self, step: int, value: float) -> float:
+        """Take in a finite value and return the new level."""
+        level = Ewma.update(self, step, value)
+        self.squared_weight = self.squared_weight * self._decay * self._decay + 1.0
         return level
 
     @property

@@ -98,6 +98,9 @@ class KLRunaway(Rule):
         least=0.001,
         most=1.0,
     )
+    early = Setting(
+        64.0, "times", "theory: six doublings before it matters are enough for a trend, and less is not followed"
+    )
     fold = Setting(2.0, "factor", "convention: no spike up to this size is held back", least=1.0)
     gaining = Setting(2.0, "standard errors", "theory: below it a slope is in doubt", least=0.0)
     reward_lost = Setting(0.2, "share of the best reward", "as in entropy-collapse", most=1.0)
@@ -120,14 +123,17 @@ class KLRunaway(Rule):
         self._progress.update(record)
         if kl is None or kl <= 0:
             return NO_DATA
+        if self._log_kl.step is None and kl < self.matters / self.early:
+            self._first = step if self._first is None else self._first
+            return CLEAR
         if self._marks[3] >= self._near:  # before that nobody asks what the reward does
             reward = finite(record, "reward/mean")
             if reward is not None:
                 self._reward.update(step, reward)
         trend = self._log_kl
-        if self._first is None or trend.step is None:
+        if self._first is None:
             self._first = step
-        elif self._passed is None and step > trend.step:
+        elif self._passed is None and trend.step is not None and step > trend.step:
             self._passed = step - trend.step
             trend.half_life = max(self.half_life, self.least_rows * self._passed)
             self._reward.half_life = max(self.reward_half_life, self.least_rows * self._passed)

@@ -10,7 +10,7 @@ from rlwatch.detect.advice import CHECK_REWARD, FEWER_UPDATES, GO_BACK, LOWER_LE
 from rlwatch.detect.config import updates_of
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.setting import Setting
-from rlwatch.detect.streaming import Ewma
+from rlwatch.detect.streaming import CountedEwma, Ewma
 from rlwatch.runs.records import Advice, Cause, Metrics, Severity, StepRecord
 
 
@@ -64,9 +64,9 @@ class RewardCollapse(Rule):
 
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(config, settings)
-        self._reward = Ewma(self.half_life)
+        self._reward = CountedEwma(self.half_life)
         self._variance = Ewma(self.half_life * 4)
-        self._scatter = Ewma(self.half_life * 4)  # of rows that have not lost half, around the level before them
+        self._scatter = CountedEwma(self.half_life * 4)  # of rows that have not lost half, around the level before them
         self._alike = Ewma(self.half_life * 4)  # products of two such rows' residuals, one after the other
         self._residual: float | None = None
         self._lost_since: int | None = None

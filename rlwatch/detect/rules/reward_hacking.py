@@ -86,7 +86,7 @@ class RewardHacking(Rule):
         10, "values", "convention: with fewer it is never critical, and the message says on how little it rests"
     )
     look = Setting(
-        10, "records", "convention: so often, and where there are more or fewer, names are looked at", least=1.0
+        100, "records", "convention: so often, and where there are more or fewer, names are looked at", least=1.0
     )
 
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
@@ -97,15 +97,17 @@ class RewardHacking(Rule):
         self._used = 0
         self._low = [0] * len(_SLOTS)  # values in a row at which so much is lost
         self._spread = 0.0
-        self._names, self._records = 0, 0
+        self._sizes: list[int] = []  # numbers of metrics that records had when they were looked at
+        self._records = 0  # since then
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
         step, metrics = record.step, record.metrics
-        if len(metrics) != self._names or self._records % self.look == 0:
-            self._names = len(metrics)
-            self._meet(metrics)
         self._records += 1
+        if len(metrics) not in self._sizes or self._records >= self.look:
+            self._records = 0
+            self._sizes = [*self._sizes[-7:], len(metrics)]
+            self._meet(metrics)
         own, low, lost, suspects = self.__dict__, self._low, self.lost, False
         for i in range(self._used):
             part: Peak = own[_SLOTS[i]]
