@@ -24,6 +24,8 @@ SHOTS = {
     "run-dark": (f"run/{RUN}", 1440, 960, "dark"),
     "run-phone": (f"run/{RUN}", 390, 1600, "light"),
     "runs": ("", 1440, 420, "light"),
+    "completions": (f"run/{RUN}/completions?kind=stuck", 1440, 960, "light"),
+    "denominators": (f"run/{RUN}/denominators", 1440, 1200, "light"),
 }
 
 
@@ -41,7 +43,10 @@ def main() -> None:
             )
             page = context.new_page()
             page.goto(url + address)
-            if address:
+            if "/completions" in address or "/denominators" in address:
+                page.locator("main table").first.wait_for()
+                page.wait_for_load_state("networkidle")  # charts are drawn once their library has come
+            elif address:
                 page.wait_for_function("document.querySelectorAll('.annotation-text').length > 0")
             else:
                 page.get_by_role("link", name=RUN).first.wait_for()

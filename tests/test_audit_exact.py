@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Callable
@@ -92,7 +93,7 @@ def test_generations_of_another_size_than_steps(
         {"off_policy_mask_threshold": 0.5},
         {"per_device_train_batch_size": 6, "num_generations": 3, "loss_type": "bnpo", "gradient_accumulation_steps": 1},
     ],
-    ids=str,
+    ids=lambda settings: re.sub(r"<function (\w+) at \w+>", r"\1", str(settings)),  # the same in every process
 )
 def test_what_else_changes_a_weight(settings: dict[str, Any], error: Error) -> None:
     assert error(**settings) <= TOLERANCE

@@ -30,16 +30,16 @@ class Deadness(Shared):
 
     half_life: float
     split: bool = False
-    _unsolved: Ewma = field(init=False)
     _solved: Ewma = field(init=False)
-    _stuck: Ewma = field(init=False)
+    _unsolved: float = 0.0  # smoothed with the same weights
+    _stuck: float = 0.0
     _at_first: Baseline = field(init=False)
     _best: float = 0.0
     _below_zero: bool = False
     _seen: int | None = None
 
     def __post_init__(self) -> None:
-        self._unsolved, self._solved, self._stuck = (Ewma(self.half_life) for _ in range(3))
+        self._solved = Ewma(self.half_life)
         self._at_first = Baseline(AT_FIRST)
 
     @property
@@ -57,11 +57,9 @@ class Deadness(Shared):
         stuck = finite(record, "groups/stuck")
         if solved is not None and failed is not None and stuck is not None:
             if not self.split and self.known:  # what was only bounded before
-                self._unsolved, self._solved = Ewma(self.half_life), Ewma(self.half_life)
+                self._solved = Ewma(self.half_life)
             self.split = True
-            self._solved.update(step, solved)
-            self._unsolved.update(step, failed + stuck)
-            self._stuck.update(step, stuck)
+            self._smooth(step, solved, failed + stuck, stuck)
             if self._at_first.value is None:
                 self._at_first.update(stuck)
             return
@@ -75,18 +73,25 @@ class Deadness(Shared):
             self._best = max(self._best, mean + std * std / mean)
         self._below_zero = self._below_zero or mean < 0
         most = 1.0 if self._below_zero or not self._best else min(1.0, mean / self._best)
-        self._solved.update(step, most)
-        self._unsolved.update(step, max(0.0, dead - most))
+        self._smooth(step, most, max(0.0, dead - most), 0.0)
+
+    def _smooth(self, step: int, solved: float, unsolved: float, stuck: float) -> None:
+        """One mean keeps the weights for all three."""
+        mean = self._solved
+        mean.update(step, solved)
+        share = 1.0 / mean.weight  # of the newest value
+        self._unsolved += share * (unsolved - self._unsolved)
+        self._stuck += share * (stuck - self._stuck)
 
     @property
     def known(self) -> bool:
         """There was a record with groups."""
-        return self._unsolved.weight > 0
+        return self._solved.weight > 0
 
     @property
     def unsolved(self) -> float:
         """Dead and not solved, a share of all groups: at least so many where the log has no split; 0 if unknown."""
-        return self._unsolved.level if self.known else 0.0
+        return self._unsolved if self.known else 0.0
 
     @property
     def solved(self) -> float:
@@ -102,12 +107,12 @@ class Deadness(Shared):
     @property
     def stuck(self) -> float:
         """Alike, and neither the best nor the worst; 0 without the split."""
-        return self._stuck.level if self.split else 0.0
+        return self._stuck if self.split else 0.0
 
     @property
     def failed(self) -> float:
         """Alike, and the worst; 0 without the split."""
-        return max(0.0, self._unsolved.level - self._stuck.level) if self.split else 0.0
+        return max(0.0, self._unsolved - self._stuck) if self.split else 0.0
 
     @property
     def stuck_risen(self) -> float:

@@ -91,7 +91,7 @@ class RewardCollapse(Rule):
         if reward is None:
             return NO_DATA
         spread = finite(record, "reward/std")
-        if spread is not None:
+        if spread is not None and self._lowest < 0:  # else nobody asks
             self._spread.update(record.step, spread)
         gone_since = self._gone_since(record.step, reward)
         if self._reward.weight:
