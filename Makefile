@@ -21,6 +21,7 @@ lint: $(READY)
 bench: $(READY)  ## what watching costs, how fast logs are read, how well the rules do
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/ingest.py
+	$(BIN)/python benchmarks/engine.py
 	$(BIN)/python benchmarks/detectors.py
 
 docs: $(READY)  ## built into site/

@@ -15,6 +15,10 @@ from rlwatch.audit.advantages import Scaling
 from rlwatch.audit.weights import AGGREGATIONS, CLIPPED, Loss
 
 
+LARGEST = 1_000_000
+"""Of completions, tokens, steps and ranks: beyond it a number is a slip, and an audit would run out of memory."""
+
+
 class ConfigError(ValueError):
     """A configuration that cannot be audited; the message names the path and the key."""
 
@@ -104,8 +108,10 @@ class AuditConfig:
             "num_generations", "num_iterations", "steps_per_generation", "gradient_accumulation_steps",
             "per_device_train_batch_size", "ranks", "max_completion_length",
         ):  # fmt: skip
-            if getattr(self, name) < 1:
-                raise ConfigError(f"{self.source}: {self.setting(name)}: {getattr(self, name)} is not 1 or more")
+            if not 1 <= getattr(self, name) <= LARGEST:
+                raise ConfigError(
+                    f"{self.source}: {self.setting(name)}: {getattr(self, name)} is not from 1 to {LARGEST:,}"
+                )
 
     def setting(self, name: str) -> str:
         """What a field is called where it was read."""

@@ -43,7 +43,7 @@ class Values:
             if isinstance(value, bool):
                 raise ValueError
             number = float(value)
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise self.wrong(key, value, "a number") from None
         if math.isnan(number):
             raise self.wrong(key, value, "a number")
@@ -56,7 +56,7 @@ class Values:
     def count(self, field: str, default: int, *keys: str) -> int:
         """A whole number."""
         number = self.number(field, default, *keys)
-        if number != int(number):
+        if math.isinf(number) or number != int(number):
             raise self.wrong(self.found.get(field, field), number, "a whole number")
         return int(number)
 
@@ -67,7 +67,7 @@ class Values:
             return default
         if isinstance(value, str) and value.lower() in ("true", "false"):
             return value.lower() == "true"
-        if not isinstance(value, bool) and value not in (0, 1):
+        if not isinstance(value, bool) and not (isinstance(value, (int, float)) and value in (0, 1)):
             raise self.wrong(key, value, "true or false")
         return bool(value)
 
