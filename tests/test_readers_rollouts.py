@@ -65,6 +65,49 @@ def brute_force(rows: Sequence[Row], worst: float, best: float) -> dict[str, flo
     return found
 
 
+def assumed_weights(rows: Sequence[Row]) -> dict[str, float]:
+    """|A| and |A|·length of each completion, added up by kind; nothing where a reward is missing."""
+    if any(r["reward"] is None for r in rows):
+        return {}
+    groups: dict[str, list[Row]] = {}
+    for r in rows:
+        groups.setdefault(r["uid"], []).append(r)
+    marks = statistics.quantiles([r["length"] for r in rows], n=4, method="inclusive")
+    found = {}
+    for family in ("weight_grpo", "weight_dapo"):
+        weights: list[tuple[Row, float]] = []
+        for siblings in groups.values():
+            scores = [r["reward"] for r in siblings]
+            spread = statistics.stdev(scores) if len(scores) > 1 else 0.0
+            for r in siblings:
+                size = abs(r["reward"] - statistics.mean(scores)) / (spread + 1e-4) if spread > 1e-9 else 0.0
+                weights.append((r, size * (r["length"] if family == "weight_dapo" else 1)))
+        total = sum(w for _, w in weights)
+        if not total:
+            return {}
+        rates = {uid: statistics.mean(float(r["is_correct"]) for r in g) for uid, g in groups.items()}
+        shares = {
+            **{f"length_q{q + 1}": lambda r, q=q: sum(r["length"] > mark for mark in marks) == q for q in range(4)},
+            "truncated": lambda r: r["truncated"],
+            "incorrect": lambda r: not r["is_correct"],
+            "hard": lambda r, rates=rates: rates[r["uid"]] <= 0.25,
+            "easy": lambda r, rates=rates: rates[r["uid"]] >= 0.75,
+        }
+        for name, is_one in shares.items():
+            found[f"{family}/{name}"] = sum(w for r, w in weights if is_one(r)) / total
+        by_group = {uid: sum(w for r, w in weights if r["uid"] == uid) for uid in groups}
+        found[f"{family}/largest_group"] = max(by_group.values()) / total
+        ordered, carried, needed = sorted((w for _, w in weights), reverse=True), 0.0, 0.0
+        tenth = sum(w * min(1.0, max(0.0, 0.1 * len(ordered) - i)) for i, w in enumerate(ordered))
+        for w in ordered:
+            part = 1.0 if carried + w < total / 2 else (total / 2 - carried) / w
+            carried, needed = carried + part * w, needed + part
+            if part < 1:
+                break
+        found[f"{family}/top_tenth"], found[f"{family}/half"] = tenth / total, needed / len(ordered)
+    return found
+
+
 @pytest.mark.parametrize("seed", range(5))
 @pytest.mark.parametrize("name", ["d.jsonl", "d.jsonl.gz", "d.json", "d.parquet"])
 def test_every_metric_is_what_brute_force_gives(tmp_path: Path, seed: int, name: str) -> None:
@@ -76,7 +119,7 @@ def test_every_metric_is_what_brute_force_gives(tmp_path: Path, seed: int, name:
     for record in run.records:
         mine = [r for r in rows if r["step"] == record.step]
         seen += [r["reward"] for r in mine if r["reward"] is not None]
-        same(record.metrics, brute_force(mine, min(seen), max(seen)))
+        same(record.metrics, brute_force(mine, min(seen), max(seen)) | assumed_weights(mine))
 
 
 def test_the_range_of_rewards_does_not_look_ahead(tmp_path: Path) -> None:

@@ -9,14 +9,14 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlwatch.readers import load
 from rlwatch.runs.metrics import METRICS
 from rlwatch.signals.shares import KINDS, carried_by, kinds_of, largest_group, needed_for, share_metrics
 
-WEIGHTS = st.lists(st.floats(0, 100) | st.just(math.nan), min_size=4, max_size=40).map(
+WEIGHTS = st.lists(st.just(0.0) | st.floats(1e-3, 100) | st.just(math.nan), min_size=4, max_size=40).map(
     lambda values: values[: len(values) // 4 * 4]
 )
 
@@ -25,6 +25,7 @@ def known(weights: list[float]) -> list[float]:
     return sorted((w for w in weights if not math.isnan(w)), reverse=True)
 
 
+@settings(deadline=None)
 @given(WEIGHTS)
 def test_the_largest_group(weights: list[float]) -> None:
     groups = [sum(w for w in weights[i : i + 4] if not math.isnan(w)) for i in range(0, len(weights), 4)]
@@ -32,6 +33,7 @@ def test_the_largest_group(weights: list[float]) -> None:
     assert largest_group(np.array(weights), 4) == pytest.approx(expected)
 
 
+@settings(deadline=None)
 @given(WEIGHTS, st.floats(0, 1))
 def test_the_heaviest_and_how_few_they_are_are_inverse(weights: list[float], share: float) -> None:
     values = np.array(weights)
@@ -52,6 +54,7 @@ def test_equal_weights_carry_what_they_are() -> None:
     assert (carried_by(one, 0.1), needed_for(one, 0.5)) == (1.0, 0.05)
 
 
+@settings(deadline=None)
 @given(st.lists(st.tuples(st.integers(0, 30), st.sampled_from([0.0, 1.0, math.nan])), min_size=4, max_size=32))
 def test_kinds_are_their_definition(rows: list[tuple[int, float]]) -> None:
     rows = rows[: len(rows) // 4 * 4]
@@ -73,6 +76,7 @@ def test_what_nobody_knows_is_not_zero() -> None:
     assert math.isnan(kinds["truncated"][1])
 
 
+@settings(deadline=None)
 @given(
     st.lists(
         st.tuples(st.floats(0, 10), st.integers(1, 30), st.sampled_from([0.0, 1.0]), st.integers(0, 4)), min_size=2

@@ -14,7 +14,6 @@ from typing import Any
 from rlwatch.audit.advantages import Scaling
 from rlwatch.audit.weights import AGGREGATIONS, CLIPPED, Loss
 
-
 LARGEST = 1_000_000
 """Of completions, tokens, steps and ranks: beyond it a number is a slip, and an audit would run out of memory."""
 

@@ -6,7 +6,7 @@ import math
 from dataclasses import dataclass
 
 from rlwatch.detect.streaming import Ewma
-from rlwatch.report.analysis import Analysis
+from rlwatch.report.analysis import ESSENTIAL, Analysis
 from rlwatch.report.grouping import seed_of
 from rlwatch.report.sentences import first_critical
 from rlwatch.report.waste import completions_a_step
@@ -87,7 +87,7 @@ def outcome(analysis: Analysis) -> Outcome:
         final_reward=_final_reward(run),
         best_reward=max((reward for _, reward, _ in curve), default=None),
         collapse_step=collapse,
-        collapse_known=bool(run.records) and (collapse is not None or len(analysis.unchecked) < analysis.rules - 1),
+        collapse_known=bool(run.records) and (collapse is not None or not analysis.unchecked.keys() >= ESSENTIAL),
         wasted=None if analysis.waste is None else analysis.waste.share,
         curve=curve,
     )
