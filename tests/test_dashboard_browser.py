@@ -50,7 +50,7 @@ class Visit:
         self.page.goto(self.url + path)
 
     def wait(self, condition: str) -> None:
-        self.page.wait_for_function(f"() => {condition}")
+        self.page.wait_for_function(f"() => {condition}", polling=100)  # not by frames: a still page draws none
 
     def wait_for_points(self, metric: str, count: int) -> None:
         """Until the curve in the page has so many points: what Plotly holds, not what the server sent."""
