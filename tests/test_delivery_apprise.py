@@ -3,24 +3,17 @@
 from __future__ import annotations
 
 import json
-import logging
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from delivery import ALERT, PATIENCE, SECRET, Hook, Notes, ends, everything, fires, open_box, waiting
+from delivery import ALERT, PATIENCE, SECRET, Hook, Notes, ends, open_box, waiting
 from rlwatch.alerts import apprise_process, configured
 from rlwatch.alerts.apprise import Apprise
-from rlwatch.alerts.channel import Message, Refused, TryLater
+from rlwatch.alerts.channel import Message
 from rlwatch.alerts.outbox import Outbox
-from rlwatch.capture.guard import Guard
-from rlwatch.capture.session import Session
-from rlwatch.cli import app
-from rlwatch.runs.records import StepRecord
 
 pytest_plugins = ["delivery_fixtures"]
 pytestmark = pytest.mark.usefixtures("clean")
@@ -101,38 +94,3 @@ def test_a_sending_ends_with_whoever_wanted_it(hook: Hook) -> None:
     hook.wait(lambda: len(hook.times) == 1)
     assert process.wait(PATIENCE) == apprise_process.NOT_SENT
     assert hook.arrived == []
-
-
-@pytest.mark.parametrize("doing", ["ok", "404", "drop", "absent", "bad"])
-def test_its_urls_are_in_no_text(
-    hook: Hook,
-    tmp_path: Path,
-    doing: str,
-    monkeypatch: pytest.MonkeyPatch,
-    caplog: pytest.LogCaptureFixture,
-    capfd: pytest.CaptureFixture[str],
-) -> None:
-    caplog.set_level(logging.DEBUG)
-    urls = {"absent": f"json://127.0.0.1:9/{SECRET}", "bad": f"jsno://{SECRET}"}
-    monkeypatch.setenv(configured.APPRISE, urls.get(doing, url_of(hook)))
-    monkeypatch.setattr(Outbox.close, "__defaults__", (0.3,))
-    hook.doings.extend([] if doing in urls else [doing] * 50)
-    guard = Guard()
-    session = Session(tmp_path, "night", {}, guard)
-    for step in (1, 2, 3):
-        session.step(StepRecord(step, time.time(), {"loss": float("nan") if step > 1 else 0.5}))
-    session.close()
-    channel = configured.channels()[0]
-    problem: Exception | None = None
-    try:
-        channel.send([Message((fires(),))])
-    except (TryLater, Refused) as error:
-        problem = error
-    assert (problem is not None) == (doing != "ok")
-    result = CliRunner().invoke(app, ["alerts", "test"])
-    assert result.exit_code == int(doing != "ok")
-    said = capfd.readouterr()
-    texts = [everything(tmp_path), caplog.text, said.out, said.err, repr(problem), repr(channel), result.output]
-    texts.append(repr(configured.Delivery.read()))
-    assert (tmp_path / "night" / "outbox").is_dir()
-    assert not [text for text in texts if SECRET in text]

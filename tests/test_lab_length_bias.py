@@ -20,10 +20,11 @@ from typer.testing import CliRunner  # noqa: E402
 
 from rlwatch.cli import app  # noqa: E402
 from rlwatch.lab import length_bias, lengths_runner  # noqa: E402
-from rlwatch.lab.length_bias import ARMS, build_trainer, grpo_config  # noqa: E402
-from rlwatch.lab.lengths_runner import ArmResult, lengths_table, run_arm  # noqa: E402
+from rlwatch.lab.length_bias import ARMS, Arm, build_trainer, grpo_config  # noqa: E402
+from rlwatch.lab.lengths_runner import lengths_table, run_arm  # noqa: E402
 from rlwatch.lab.lengths_task import FirstPolicy, first_policy, right_letter_reward  # noqa: E402
 from rlwatch.lab.task import PROMPTS  # noqa: E402
+from rlwatch.lab.watched import AVERAGED, ArmResult  # noqa: E402
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord  # noqa: E402
 
 QUIET = Console(quiet=True)
@@ -41,7 +42,7 @@ def start() -> FirstPolicy:
     return first_policy(0, console=QUIET)
 
 
-def results_of(arm: str, start: FirstPolicy, root: Path, *, seed: int = 0, steps: int) -> ArmResult:
+def results_of(arm: str, start: FirstPolicy, root: Path, *, seed: int = 0, steps: int) -> ArmResult[Arm]:
     return run_arm(ARMS[arm], start, root, seed=seed, steps=steps, console=QUIET)
 
 
@@ -178,7 +179,7 @@ def test_wrong_answers_outgrow_right_ones_under_grpo_and_not_under_dr_grpo(
     monkeypatch.setattr(lengths_runner, "COUNTERFACTUAL_EVERY", SHORT)  # it has tests of its own, and takes its time
     grpo, dr_grpo = (results_of(arm, start, tmp_path, steps=SHORT) for arm in ("grpo", "dr_grpo"))
 
-    def change(result: ArmResult, metric: str) -> float:
+    def change(result: ArmResult[Arm], metric: str) -> float:
         first, last = result.first(metric), result.last(metric)
         assert first is not None
         assert last is not None
@@ -245,8 +246,8 @@ def test_a_row_of_the_table() -> None:
     names = ("length/incorrect", "length/correct", "length/gap", "weight/length_q4")
     ends = ((8.0, 8.5, -0.5, 0.25), (28.0, 1.0, 27.0, 0.1))
     records = [
-        StepRecord(step, 0.0, dict(zip(names, ends[step > lengths_runner.AVERAGED], strict=True)))
-        for step in range(1, 2 * lengths_runner.AVERAGED + 1)
+        StepRecord(step, 0.0, dict(zip(names, ends[step > AVERAGED], strict=True)))
+        for step in range(1, 2 * AVERAGED + 1)
     ]
     alerts = [
         Alert(

@@ -6,68 +6,24 @@ import json
 import math
 import random
 import statistics
-from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import pytest
 
-from rlwatch.detect.engine import Engine
-from rlwatch.detect.rule import NO_DATA, Finding, Quiet, Rule, Untold
+from rlwatch.detect.rule import NO_DATA, Quiet, Rule, Untold
 from rlwatch.detect.rules.length_bias import LengthBias
 from rlwatch.detect.rules.length_collapse import LengthCollapse
 from rlwatch.detect.rules.length_explosion import LengthExplosion
 from rlwatch.detect.setting import settings_of
 from rlwatch.detect.state import dump, restore
-from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
+from rlwatch.runs.records import AlertState, Severity, StepRecord
+from rule_stories import Curve, flat, found, judge, ramp, story, worst
 
-Curve = Callable[[float], "float | None"]
-STEPS = 600
 RULES = (LengthBias, LengthExplosion, LengthCollapse)
-
-
-def story(*, every: int = 1, rows: int = 0, seed: int = 0, noise: float = 0.03, **curves: Curve) -> list[StepRecord]:
-    """Rows every so many steps of curves of the share of the run that is over, with noise of a share of the value."""
-    draw = random.Random(seed)
-    rows = rows or max(60, STEPS // every)
-    records = []
-    for i in range(1, rows + 1):
-        metrics = {}
-        for name, curve in curves.items():
-            value = curve(i / rows)
-            metrics[name.replace("__", "/")] = value if value is None else value * (1 + draw.gauss(0, noise))
-        records.append(StepRecord(i * every, float(i), metrics))
-    return records
-
-
-def ramp(start: float, end: float, begin: float = 0.3, over: float = 0.7) -> Curve:
-    return lambda t: start + (end - start) * min(1.0, max(0.0, (t - begin) / (over - begin)))
-
-
-def flat(value: float) -> Curve:
-    return lambda t: value
 
 
 def twice(value: float, else_: float) -> Curve:
     return lambda t: value if 0.2 < t < 0.4 or 0.6 < t < 0.8 else else_
-
-
-def judge(rule: type[Rule], records: Iterable[StepRecord], settings: Mapping[str, object] | None = None, **config: Any):
-    engine = Engine([rule(config, settings)], run="run")
-    return [change for record in records for change in engine.feed(record)]
-
-
-def worst(alerts: Iterable[Alert]) -> str | None:
-    fired = [a.severity for a in alerts if a.state is AlertState.FIRING]
-    return max(fired, key=lambda s: s.rank).value if fired else None
-
-
-def found(rule: Rule, records: Iterable[StepRecord]) -> list[Finding | None]:
-    """What a rule finds at each record, in words."""
-    out = []
-    for record in records:
-        said = rule.update(record)
-        out.append(said.tell() if isinstance(said, Untold) else said if isinstance(said, Finding) else None)
-    return out
 
 
 def biased(**changes: Any) -> list[StepRecord]:

@@ -56,7 +56,6 @@ class AuditConfig:
         entropy_coef: Of an entropy bonus.
         use_adaptive_entropy: It has a target.
         use_vllm: Completions come from another engine, whose mismatch is corrected.
-        logging_steps: Optimizer steps a logged row.
         ld_alpha: DPO: what a token beyond the shorter answer's length weighs, or None.
         names: Field → what the setting is called there.
         own: Field → its value there, where that is another word or number.
@@ -93,7 +92,6 @@ class AuditConfig:
     entropy_coef: float = 0.0
     use_adaptive_entropy: bool = False
     use_vllm: bool = False
-    logging_steps: int = 1
     ld_alpha: float | None = None
     names: Mapping[str, str] = field(default_factory=dict)
     own: Mapping[str, str] = field(default_factory=dict)

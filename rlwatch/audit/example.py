@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from rlwatch.audit.advantages import advantages
+from rlwatch.audit.advantages import advantages, normalize_then_sum
 from rlwatch.audit.config import AuditConfig
 from rlwatch.audit.weights import Batch, BoolArray, FloatArray, IntArray, Loss, gradient
 
@@ -134,7 +134,10 @@ def _policy(config: AuditConfig) -> Example:
     batch = Batch(np.arange(longest) < sizes[:, None], rank, micro)
     if config.mask_truncated_completions:
         batch = batch.without(truncated)
-    gains = advantages(rewards, replace(config.scaling, group_size=GROUP))
+    if config.multi_objective_aggregation == "normalize_then_sum":  # of one function: its own std, then the batch's
+        gains = normalize_then_sum(rewards[:, None], np.ones(1), GROUP)
+    else:
+        gains = advantages(rewards, replace(config.scaling, group_size=GROUP))
     weights = np.abs(gradient(loss, batch, gains, applied=True))
     titles = [(prompt, answer) for prompt, answer, *_ in _POLICY]
     found = _made(titles, labels, sizes, batch, loss, rewards, gains, truncated, weights)

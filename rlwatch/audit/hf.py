@@ -21,7 +21,7 @@ DPO_SUMS = (
 
 READ = (
     "loss_type", "gradient_accumulation_steps", "per_device_train_batch_size", "average_tokens_across_devices", "beta",
-    "ld_alpha", "logging_steps", "world_size", "label_smoothing_factor", "model_accepts_loss_kwargs", "max_length",
+    "ld_alpha", "world_size", "label_smoothing_factor", "model_accepts_loss_kwargs", "max_length",
 )  # fmt: skip
 
 
@@ -89,7 +89,6 @@ def _shared(values: Values, trainer: str, notes: tuple[str, ...]) -> dict[str, A
         "gradient_accumulation_steps": accumulation,
         "per_device_train_batch_size": values.count("per_device_train_batch_size", 8),
         "ranks": values.count("ranks", 1, "world_size"),
-        "logging_steps": max(1, int(values.number("logging_steps", 10))),
         "names": {"ranks": "the number of processes", "max_completion_length": "max_length"},
         "given": frozenset(values.found),
         "notes": (*notes, *values.notes),

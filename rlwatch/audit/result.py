@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from rlwatch.audit.config import AuditConfig
+from rlwatch.audit.drift import Drift, drift_of
 from rlwatch.audit.example import Example, example
 from rlwatch.audit.lints import Lint, check
 from rlwatch.audit.places import Place, places
@@ -25,6 +26,7 @@ class Audit:
         example: What each example of a fixed batch weighs.
         places: Where something is divided or averaged.
         lints: What is unwise, the worst first.
+        drift: What the configuration alone says will become of lengths; None where nothing is learnt from rewards.
         silenced: Lints that would have been there, but for `silence`.
     """
 
@@ -32,6 +34,7 @@ class Audit:
     example: Example
     places: tuple[Place, ...]
     lints: tuple[Lint, ...]
+    drift: Drift | None = None
     silenced: tuple[Lint, ...] = ()
 
     @property
@@ -47,6 +50,7 @@ class Audit:
             "formula": self.formula,
             "example": self.example.to_dict(),
             "places": [place.to_dict() for place in self.places],
+            "drift": self.drift.to_dict() if self.drift else None,
             "lints": [lint.to_dict() for lint in self.lints],
             "silenced": [lint.name for lint in self.silenced],
         }
@@ -73,5 +77,6 @@ def audit(target: Any, *, silence: Sequence[str] = ()) -> Audit:
         example=shown,
         places=tuple(places(config, shown)),
         lints=tuple(told),
+        drift=drift_of(config) if config.is_policy else None,
         silenced=tuple(lint for lint in lints if lint.name in silence),
     )

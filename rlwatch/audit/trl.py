@@ -15,7 +15,7 @@ READ = (
     "steps_per_generation", "generation_batch_size", "gradient_accumulation_steps", "per_device_train_batch_size",
     "max_completion_length", "mask_truncated_completions", "epsilon", "epsilon_high", "delta",
     "importance_sampling_level", "beta", "top_entropy_quantile", "off_policy_mask_threshold", "entropy_coef",
-    "use_adaptive_entropy", "use_vllm", "logging_steps", "normalize_advantages", "world_size",
+    "use_adaptive_entropy", "use_vllm", "normalize_advantages", "world_size",
 )  # fmt: skip
 """The arguments that an audit asks for."""
 
@@ -104,7 +104,6 @@ def _shared(
         "epsilon_high": values.number("epsilon_high", epsilon),
         "beta": values.number("beta", beta),
         "use_vllm": values.flag("use_vllm", False),
-        "logging_steps": _logging_steps(values),
         "names": {"ranks": "the number of processes"},
     }
     if trainer == "RLOOTrainer":
@@ -125,12 +124,6 @@ def _steps_per_generation(values: Values, global_rows: int, accumulation: int) -
             f"{values.source}: generation_batch_size: {size} is no multiple of the {global_rows} rows a step"
         )
     return size // global_rows
-
-
-def _logging_steps(values: Values) -> int:
-    """A share of the training, which TRL allows too, counts as more than one step."""
-    steps = values.number("logging_steps", 10)
-    return max(1, int(steps)) if steps >= 1 else 10
 
 
 def _typo(name: str) -> str:

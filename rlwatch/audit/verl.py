@@ -52,6 +52,8 @@ def verl(data: Mapping[str, Any], source: str) -> AuditConfig:
     if in_reward and not in_loss:
         beta = values.number("beta", 0.001, "algorithm.kl_ctrl.kl_coef")
     notes = ["verl is audited as of version 0.5, from its source."]
+    if not values.has("actor_rollout_ref.rollout.n", "rollout.n"):
+        notes.append("It does not set rollout.n: verl's default, 1 answer a prompt, is assumed.")
     if clip not in (low, high):
         notes.append(
             f"clip_ratio is {clip:g}, but verl clips by clip_ratio_low ({low:g}) and clip_ratio_high ({high:g})."

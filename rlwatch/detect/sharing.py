@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, TypeVar
 
@@ -11,7 +12,7 @@ from rlwatch.detect.state import attributes, has_parts
 R = TypeVar("R", bound=Rule)
 
 
-class Shared:
+class Shared(ABC):
     """A part of a rule that others may have too.
 
     Its `update(record)` has to return at once for a record of a step that it has seen, so that each rule that has it
@@ -21,9 +22,9 @@ class Shared:
     __slots__ = ()
 
     @property
+    @abstractmethod
     def key(self) -> tuple[object, ...]:
         """What makes two of one class the same: all that they were made with."""
-        raise NotImplementedError
 
 
 def share(rules: Sequence[R]) -> Sequence[R]:

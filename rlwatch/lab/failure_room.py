@@ -43,11 +43,12 @@ from types import MappingProxyType
 from typing import Any
 
 from datasets import Dataset
-from transformers import PrinterCallback, TrainerCallback, set_seed
+from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from rlwatch.lab.task import PROMPTS, accuracy_reward, safe_answer_reward
 from rlwatch.lab.warm_start import WarmStart
+from rlwatch.lab.watched import QUIET, SeedAtStart
 
 STEPS = 480
 """Optimizer steps of a whole run: 60 rollouts, about 25 s on one core."""
@@ -87,10 +88,7 @@ ARMS: Mapping[str, Arm] = MappingProxyType(
 
 
 def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOConfig:
-    """The whole configuration of an arm: all 16 prompts with 16 completions each in every rollout, 8 updates on them.
-
-    The last block only keeps it quiet: no checkpoints, bars or reports; each step's log still reaches the callbacks.
-    """
+    """The whole configuration of an arm: all 16 prompts with 16 completions each a rollout, 8 updates on them."""
     return GRPOConfig(
         output_dir=str(output_dir),
         seed=seed,
@@ -114,16 +112,7 @@ def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOCon
         learning_rate=0.07,
         lr_scheduler_type="constant",
         max_grad_norm=1.0,
-        # the machine
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        dataloader_pin_memory=False,
-        # the noise
-        logging_steps=1,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
+        **QUIET,
     )
 
 
@@ -154,11 +143,3 @@ def build_trainer(
     )
     trainer.remove_callback(PrinterCallback)  # it would print every log line
     return trainer
-
-
-class SeedAtStart(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
-    """Seeds torch when training starts, so that what happens between building and training changes nothing."""
-
-    def on_train_begin(self, args: GRPOConfig, state: Any, control: Any, **kwargs: Any) -> None:
-        """See the class."""
-        set_seed(args.seed)

@@ -50,9 +50,9 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from rlwatch.lab.failure_room import SeedAtStart
 from rlwatch.lab.lengths_task import MOST_TOKENS, P_RIGHT, RIGHT, WRONG, FirstPolicy, right_letter_reward
 from rlwatch.lab.task import PROMPTS
+from rlwatch.lab.watched import QUIET, SeedAtStart
 
 STEPS = 60
 """Optimizer steps of a whole run, each on a rollout of its own."""
@@ -96,10 +96,7 @@ ARMS: Mapping[str, Arm] = MappingProxyType(
 
 
 def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOConfig:
-    """The whole configuration of an arm: all 16 prompts with 8 completions each in every rollout, one update on them.
-
-    The last block only keeps it quiet: no checkpoints, bars or reports; each step's log still reaches the callbacks.
-    """
+    """The whole configuration of an arm: all 16 prompts with 8 completions each a rollout, one update on them."""
     return GRPOConfig(
         output_dir=str(output_dir),
         seed=seed,
@@ -120,16 +117,7 @@ def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOCon
         learning_rate=1e-3,
         lr_scheduler_type="constant",
         max_grad_norm=1.0,
-        # the machine
-        use_cpu=True,
-        bf16=False,
-        gradient_checkpointing=False,
-        dataloader_pin_memory=False,
-        # the noise
-        logging_steps=1,
-        report_to="none",
-        save_strategy="no",
-        disable_tqdm=True,
+        **QUIET,
     )
 
 

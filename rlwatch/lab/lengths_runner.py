@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import torch
 from rich.console import Console
@@ -14,12 +13,10 @@ from rich.table import Table
 from rlwatch.capture.callback import RLWatchCallback
 from rlwatch.lab.length_bias import ARMS, Arm, build_trainer
 from rlwatch.lab.lengths_task import FirstPolicy, first_policy
-from rlwatch.lab.runner import Bar, progress_bar
-from rlwatch.runs.reader import read_alerts, read_records
-from rlwatch.runs.records import Alert, AlertState, StepRecord
+from rlwatch.lab.watched import ArmResult, train
 
-AVERAGED = 5
-"""Steps at either end that the table takes the mean of."""
+if TYPE_CHECKING:
+    from trl import GRPOTrainer
 
 COUNTERFACTUAL_EVERY = 5
 """Every so many steps, what the other denominators would have made of the same batch is measured as well."""
@@ -29,41 +26,7 @@ LONGEST = "longest quarter weighs, at first"
 """Later there may be no such quarter: none is longer than others where a third is as long as an answer may be."""
 
 
-@dataclass(frozen=True)
-class ArmResult:
-    """What one arm's run directory says after the run.
-
-    Args:
-        arm: The arm.
-        run_dir: Its run directory.
-        records: Its steps.
-        alerts: The changes of its alerts' states, in the order in which they were told.
-    """
-
-    arm: Arm
-    run_dir: Path
-    records: Sequence[StepRecord]
-    alerts: Sequence[Alert]
-
-    def first(self, metric: str) -> float | None:
-        """The mean of a metric over the first steps that have it; None if none has."""
-        return _mean(self.records[:AVERAGED], metric)
-
-    def last(self, metric: str) -> float | None:
-        """The same of the last steps."""
-        return _mean(self.records[-AVERAGED:], metric)
-
-    @property
-    def fired(self) -> Sequence[Alert]:
-        """Each rule's first alert."""
-        firsts: dict[str, Alert] = {}
-        for alert in self.alerts:
-            if alert.state is AlertState.FIRING:
-                firsts.setdefault(alert.rule, alert)
-        return list(firsts.values())
-
-
-def run_length_bias(root: Path, *, seed: int, steps: int, console: Console) -> list[ArmResult]:
+def run_length_bias(root: Path, *, seed: int, steps: int, console: Console) -> list[ArmResult[Arm]]:
     """Train every arm of the length bias, with a progress bar, its alerts printed as they fire.
 
     Args:
@@ -77,7 +40,7 @@ def run_length_bias(root: Path, *, seed: int, steps: int, console: Console) -> l
     return [run_arm(arm, start, root, seed=seed, steps=steps, console=console) for arm in ARMS.values()]
 
 
-def run_arm(arm: Arm, start: FirstPolicy, root: Path, *, seed: int, steps: int, console: Console) -> ArmResult:
+def run_arm(arm: Arm, start: FirstPolicy, root: Path, *, seed: int, steps: int, console: Console) -> ArmResult[Arm]:
     """Train one of them; arguments as in [`run_length_bias`][rlwatch.lab.lengths_runner.run_length_bias].
 
     Raises:
@@ -90,18 +53,14 @@ def run_arm(arm: Arm, start: FirstPolicy, root: Path, *, seed: int, steps: int, 
         counterfactual_every=COUNTERFACTUAL_EVERY,
     )
     console.print(f"\n[bold]{arm.loss_type}[/]: a token weighs {arm.weight}", highlight=False)
-    with tempfile.TemporaryDirectory() as scratch, progress_bar(console) as progress:
-        bar = Bar(progress, arm.loss_type, steps)
-        build_trainer(
-            arm, seed=seed, steps=steps, output_dir=Path(scratch), start=start, callbacks=[watcher, bar]
-        ).train()
-    if watcher.run_dir is None:
-        raise OSError(f"no run directory could be made under {root}: see the fault that was logged above")
-    records, changes = read_records(watcher.run_dir).items, read_alerts(watcher.run_dir).items
-    return ArmResult(arm, watcher.run_dir, records, changes)
+
+    def build(scratch: Path, callbacks: Sequence[Any]) -> GRPOTrainer:
+        return build_trainer(arm, seed=seed, steps=steps, output_dir=scratch, start=start, callbacks=callbacks)
+
+    return train(arm, arm.loss_type, build, watcher, steps=steps, console=console)
 
 
-def lengths_table(results: Sequence[ArmResult]) -> Table:
+def lengths_table(results: Sequence[ArmResult[Arm]]) -> Table:
     """What came of each arm, from its run directory: lengths, what the longest weigh, and the alerts."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("arm")
@@ -121,12 +80,7 @@ def lengths_table(results: Sequence[ArmResult]) -> Table:
     return table
 
 
-def _mean(records: Sequence[StepRecord], metric: str) -> float | None:
-    values = [value for record in records if (value := record.metrics.get(metric)) is not None]
-    return sum(values) / len(values) if values else None
-
-
-def _change(result: ArmResult, metric: str, form: str) -> str:
+def _change(result: ArmResult[Arm], metric: str, form: str) -> str:
     return f"{_shown(result.first(metric), form)} → {_shown(result.last(metric), form)}"
 
 

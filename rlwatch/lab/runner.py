@@ -2,50 +2,28 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.table import Table
-from transformers import TrainerCallback
 
 from rlwatch.capture.callback import RLWatchCallback
 from rlwatch.lab.failure_room import ARMS, Arm, build_trainer
 from rlwatch.lab.warm_start import WarmStart, warm_start
-from rlwatch.runs.reader import read_alerts, read_records
-from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
+from rlwatch.lab.watched import ArmResult, train
+from rlwatch.runs.records import StepRecord
+
+if TYPE_CHECKING:
+    from trl import GRPOTrainer
+
+COUNTERFACTUAL_EVERY = 25
+"""Steps; eight of them share a rollout, so that each of its eight updates has its turn."""
 
 
-@dataclass(frozen=True)
-class ArmResult:
-    """What one arm's run directory says after the run.
-
-    Args:
-        arm: The arm.
-        run_dir: Its run directory.
-        records: Its steps.
-        alerts: The changes of its alerts' states, in the order in which they were told.
-    """
-
-    arm: Arm
-    run_dir: Path
-    records: Sequence[StepRecord]
-    alerts: Sequence[Alert]
-
-    @property
-    def first_alert(self) -> Alert | None:
-        """The first critical alert; without one, the first warning."""
-        fired = [a for a in self.alerts if a.state is AlertState.FIRING and a.severity is not Severity.INFO]
-        critical = [a for a in fired if a.severity is Severity.CRITICAL]
-        return next(iter(critical or fired), None)
-
-
-def run_failure_room(root: Path, *, seed: int, steps: int, console: Console) -> list[ArmResult]:
+def run_failure_room(root: Path, *, seed: int, steps: int, console: Console) -> list[ArmResult[Arm]]:
     """Train every arm of the failure room, with a progress bar, its alerts printed as they fire.
 
     Args:
@@ -59,21 +37,22 @@ def run_failure_room(root: Path, *, seed: int, steps: int, console: Console) -> 
     return [_run_arm(arm, warm, root, seed=seed, steps=steps, console=console) for arm in ARMS.values()]
 
 
-def _run_arm(arm: Arm, warm: WarmStart, root: Path, *, seed: int, steps: int, console: Console) -> ArmResult:
-    watcher = RLWatchCallback(root, name=f"failure-room-{arm.name}", correct="accuracy_reward")
+def _run_arm(arm: Arm, warm: WarmStart, root: Path, *, seed: int, steps: int, console: Console) -> ArmResult[Arm]:
+    watcher = RLWatchCallback(
+        root,
+        name=f"failure-room-{arm.name}",
+        correct="accuracy_reward",
+        counterfactual_every=COUNTERFACTUAL_EVERY,
+    )
     console.print(f"\n[bold]{arm.name}[/] (epsilon_high {arm.epsilon_high:g}): {arm.description}", highlight=False)
-    with tempfile.TemporaryDirectory() as scratch, progress_bar(console) as progress:
-        bar = Bar(progress, arm.name, steps)
-        build_trainer(
-            arm, seed=seed, steps=steps, output_dir=Path(scratch), warm=warm, callbacks=[watcher, bar]
-        ).train()
-    if watcher.run_dir is None:
-        raise OSError(f"no run directory could be made under {root}: see the fault that was logged above")
-    changes = read_alerts(watcher.run_dir).items
-    return ArmResult(arm, watcher.run_dir, read_records(watcher.run_dir).items, changes)
+
+    def build(scratch: Path, callbacks: Sequence[Any]) -> GRPOTrainer:
+        return build_trainer(arm, seed=seed, steps=steps, output_dir=scratch, warm=warm, callbacks=callbacks)
+
+    return train(arm, arm.name, build, watcher, steps=steps, console=console)
 
 
-def summary_table(results: Sequence[ArmResult]) -> Table:
+def summary_table(results: Sequence[ArmResult[Arm]]) -> Table:
     """What came of each arm, from its run directory: reward, entropy, zero-variance share and the first alert."""
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("arm")
@@ -108,39 +87,3 @@ def _mean(records: Sequence[StepRecord]) -> dict[str, float]:
     """The mean of each metric that all of the records have."""
     names = set.intersection(*(set(record.metrics) for record in records))
     return {name: sum(float(r.metrics[name] or 0.0) for r in records) / len(records) for name in names}
-
-
-def progress_bar(console: Console) -> Progress:
-    """A bar that says how far a training is and what it earns."""
-    return Progress(
-        TextColumn("{task.description}"),
-        BarColumn(bar_width=30),
-        MofNCompleteColumn(),
-        TextColumn("steps"),
-        TimeRemainingColumn(compact=True),
-        TextColumn("reward {task.fields[reward]}"),
-        console=console,
-        disable=not console.is_terminal,
-    )
-
-
-class Bar(TrainerCallback):  # type: ignore[misc]  # transformers is untyped here
-    """Moves the bar on, or prints a line every tenth of the way where there is no terminal to draw a bar on."""
-
-    def __init__(self, progress: Progress, name: str, steps: int) -> None:
-        self._progress = progress
-        self._name = name
-        self._every = max(1, steps // 10)
-        self._reward = "–"
-        self._task = progress.add_task(name, total=steps, reward=self._reward)
-
-    def on_log(self, args: Any, state: Any, control: Any, logs: dict[str, Any] | None = None, **_: Any) -> None:
-        """Keep the newest reward."""
-        if logs and logs.get("reward") is not None:  # TRL logs it only on the first step of a rollout
-            self._reward = f"{logs['reward']:.2f}"
-        self._progress.update(self._task, completed=state.global_step, reward=self._reward)
-
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Where no bar can be drawn, a line now and then."""
-        if self._progress.disable and state.global_step % self._every == 0:
-            print(f"{self._name}: step {state.global_step} of {state.max_steps}, reward {self._reward}", flush=True)

@@ -188,11 +188,6 @@ def alerts_of(changes: Iterable[Alert]) -> list[Alert]:
     return sorted(told.values(), key=lambda a: (a.state is not AlertState.FIRING, -a.severity.rank, a.step))
 
 
-def open_at_the_end(changes: Iterable[Alert]) -> list[Alert]:
-    """The alerts that are still open after these changes."""
-    return [alert for alert in latest_alerts(list(changes)) if alert.state is AlertState.FIRING]
-
-
 def _of_a_short_log(run: Run, engine: Engine) -> list[Alert]:
     """What a log shows that ends before anything can have held: a warning, which says on how little it rests."""
     rows = len(run.records)
@@ -225,8 +220,3 @@ def _verdict(run: Run, changes: Sequence[Alert], unchecked: dict[str, str]) -> s
 def _config(run: Run) -> dict[str, object]:
     config = run.info.get("config")
     return dict(config) if isinstance(config, dict) else {}
-
-
-def renamed(analysis: Analysis, name: str) -> Analysis:
-    """The same under another name, for reports in which two runs would have one."""
-    return replace(analysis, run=replace(analysis.run, name=name))

@@ -34,6 +34,7 @@ def audit_html(found: Audit | None, seen: Measured = Measured()) -> str:  # noqa
     title = headline(found)
     notes = "".join(f'<p class="dim">{escape(note)}</p>' for note in found.config.notes)
     said = "".join(f"<li>{escape(sentence)}</li>" for sentence in found.example.contrasts.values())
+    said += f"<li>Predicted: {escape(found.drift.sentence)}.</li>" if found.drift else ""
     silenced = (
         f'<p class="dim">silenced: {escape(", ".join(x.name for x in found.silenced))}</p>' if found.silenced else ""
     )

@@ -30,6 +30,7 @@ def audit_report(found: Audit, seen: Measured = Measured()) -> RenderableType:  
         _indented(Text(how_to_read(found))),
         _weights(found.example.kinds, rewards=found.config.is_policy),
         *(_indented(Text(f"• {said}")) for said in found.example.contrasts.values()),
+        *([_indented(Text(f"• Predicted: {found.drift.sentence}."))] if found.drift else []),
         _indented(Text(size_sentence(found), "dim")),
         _heading("Where it divides"),
         *(_place(place, number) for number, place in enumerate(found.places, 1)),

@@ -90,12 +90,13 @@ def _lint(lint: Lint) -> Any:
 
 def weights(found: Audit) -> Any:
     """Who weighs what in the batch that is the same for every configuration."""
+    predicted = [f"Predicted: {found.drift.sentence}."] if found.drift else []
     return section(
         "weights",
         "Who weighs what",
         html.P(how_to_read(found)),
         _weights(found.example.kinds, rewards=found.config.is_policy),
-        html.Ul([html.Li(said) for said in found.example.contrasts.values()], className="said"),
+        html.Ul([html.Li(said) for said in [*found.example.contrasts.values(), *predicted]], className="said"),
         html.P(size_sentence(found), className="absent"),
     )
 
