@@ -232,7 +232,7 @@ def test_a_loss_that_is_not_what_the_configuration_says_is_found_out(
     trainer = make_trainer()
     compute_loss = trainer._compute_loss
     trainer._compute_loss = lambda *args, **kwargs: 2 * compute_loss(*args, **kwargs)
-    watcher = watch(trainer, dir=tmp_path / "runs")
+    watcher = watch(trainer, dir=tmp_path / "runs", counterfactual_every=1)
     trainer.train()
     assert watcher.run_dir is not None
     out = capsys.readouterr().out
@@ -241,9 +241,11 @@ def test_a_loss_that_is_not_what_the_configuration_says_is_found_out(
     assert "faults" not in info
     assert "trains on something else" in info["absent"]["clip/*"]
     assert "trains on something else" in info["absent"]["grad/effective_norm"]
+    assert "trains on something else" in info["absent"]["counterfactual/*"]
     for record in read_records(watcher.run_dir).items:
         assert not {"clip/high", "ratio/mean", "signal/ess", "weight/long", "advantage/mean"} & set(record.metrics)
         assert not {"grad/effective_norm", "grad/policy_norm"} & set(record.metrics), "nobody knows what it is made of"
+        assert not [name for name in record.metrics if name.startswith(("weight/", "counterfactual/"))]
         assert {"entropy/mean", "groups/zero_std", "length/mean", "grad/norm"} <= set(record.metrics)
 
 

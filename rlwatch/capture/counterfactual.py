@@ -58,9 +58,9 @@ class Counterfactual:
         kind = str(trainer.accelerator.distributed_type).upper()
         sharded = any(hasattr(p, "full_tensor") for p in trainer.model.parameters())
         if config is None:
-            self._give_up(f"{type(trainer).__name__}'s loss is not made of rewards")
+            self.give_up(f"{type(trainer).__name__}'s loss is not made of rewards")
         elif sharded or "DEEPSPEED" in kind or "FSDP" in kind:
-            self._give_up("sharded weights have no gradient that could be taken beside the actual one")
+            self.give_up("sharded weights have no gradient that could be taken beside the actual one")
 
     def begin_step(self, step: int) -> None:
         """Step numbers begin at 1; the first is always sampled."""
@@ -86,7 +86,7 @@ class Counterfactual:
                 )
                 self._add(name, parts)
         except RuntimeError as error:  # as under reentrant checkpointing
-            self._give_up(f"the graph does not allow a second backward pass ({str(error).splitlines()[0]})")
+            self.give_up(f"the graph does not allow a second backward pass ({str(error).splitlines()[0]})")
         finally:
             micro.go_on()
 
@@ -161,8 +161,10 @@ class Counterfactual:
             return None
         return float(lengths[~np.repeat(generation.dead, generation.group_size)].sum())
 
-    def _give_up(self, why: str) -> None:
-        self.absent = {"counterfactual/*": why}
+    def give_up(self, why: str) -> None:
+        """Measure nothing any more, and say why if it was asked for."""
+        if self._every > 0:
+            self.absent = {"counterfactual/*": why}
 
 
 def compared(gradients: Mapping[str, torch.Tensor]) -> dict[str, float]:

@@ -138,17 +138,18 @@ class TrainerSteps:
             rows = self._guard.run("gathering rows", self.listener.rows.gathered, fresh)
         if fresh:
             self._newest, self._newest_since = fresh[-1], step
-        made = self._guard.run("measuring a step", self._measure, step, vectors[:, 5:], mismatch, max_norm, seconds)
         generations = [self.listener.generations[n] for n in fresh if n in self.listener.generations]
+        others = self._guard.run("comparing gradients", self._counterfactual.finish) or {}  # every rank comes by here
+        if rows is not None and len(generations) == len(fresh):
+            others |= self._guard.run("measuring weights", concentration, generations, rows) or {}
+        made = self._guard.run(
+            "measuring a step", self._measure, step, vectors[:, 5:], mismatch, max_norm, seconds, others
+        )
         if window.generations:
             self.listener.forget_before(min(window.generations))
-        others = self._guard.run("comparing gradients", self._counterfactual.finish) or {}
         if made is None:
             return None
         metrics, absent = made
-        metrics |= others
-        if rows is not None and len(generations) == len(fresh):
-            metrics |= self._guard.run("measuring weights", concentration, generations, rows) or {}
         absent = {**self.absent, **absent}
         new = {name: why for name, why in absent.items() if name not in self._absent}
         self._absent |= new
@@ -171,7 +172,13 @@ class TrainerSteps:
                     self._faults_elsewhere[rank] = counts[rank]
 
     def _measure(
-        self, step: int, vectors: torch.Tensor, mismatch: float, max_norm: float | None, seconds: float
+        self,
+        step: int,
+        vectors: torch.Tensor,
+        mismatch: float,
+        max_norm: float | None,
+        seconds: float,
+        others: dict[str, float],
     ) -> tuple[dict[str, float], dict[str, str]]:
         accelerator = self._trainer.accelerator
         window = self.listener.window
@@ -187,7 +194,7 @@ class TrainerSteps:
             clipped_here="DEEPSPEED" not in str(accelerator.distributed_type).upper(),
             policy_only=self._effective.policy_only,
         )
-        metrics |= window.extra
+        metrics |= window.extra | others
         why = self._effective.end_step(metrics, totals.sums.get("gradient_squared"), mismatch)
         if window.learning_rate is not None:
             metrics["lr"] = window.learning_rate
@@ -198,6 +205,7 @@ class TrainerSteps:
         if why is None:
             return metrics, {}
         self.listener.config = None  # nothing of what rests on it will be summed any more
-        families = tuple(pattern.rstrip("*") for pattern in REST_ON_THE_LOSS)
+        self._counterfactual.give_up(why)
+        families = ("counterfactual/", *(pattern.rstrip("*") for pattern in REST_ON_THE_LOSS))
         kept = {name: value for name, value in metrics.items() if not name.startswith(families)}
         return kept, dict.fromkeys(REST_ON_THE_LOSS, why)
