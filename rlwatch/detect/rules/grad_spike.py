@@ -34,6 +34,7 @@ class GradSpike(Rule):
     needs = ("grad/norm",)
     hold = Hold()
     release = Hold(steps=20, records=10)
+    symptom_of = ("non-finite", "dead-groups", "entropy-collapse")  # of a gradient that is gone, any is a multiple
 
     factor = Setting(
         5.0, "times the usual norm", "calibration: healthy runs have isolated rows of 5 to 30 times", least=1.0
