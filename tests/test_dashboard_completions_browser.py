@@ -94,7 +94,7 @@ def test_fields_make_a_view_by_the_keyboard_and_the_address_holds_it(browser: An
         page.get_by_role("link", name="mixed 1").press("Enter")
         seen.wait("document.activeElement.getAttribute('aria-current') === 'true'")
         page.get_by_role("link", name="all groups").press("Enter")
-        seen.wait("location.search.includes('kind') === false")
+        page.get_by_role("link", name="mixed 1").wait_for()  # the view has been made anew
         page.get_by_label("Step", exact=True).fill("10")
         page.get_by_label("Beside step").fill("2")
         page.get_by_role("button", name="Show").click()
@@ -115,6 +115,30 @@ def test_fields_make_a_view_by_the_keyboard_and_the_address_holds_it(browser: An
         page.get_by_role("heading", name="Step 2", exact=True).wait_for()
         page.get_by_role("link", name="close").click()
         seen.wait("document.querySelectorAll('.side').length === 1")
+        assert seen.is_clean()
+
+
+def test_what_is_typed_while_the_view_is_made_anew_stays(browser: Any, tmp_path: Path) -> None:
+    writer = new_run(tmp_path, steps=20)
+    for step in (1, 9):
+        write(writer, step, {f"needle {step}": 1.0, "no": 0.0}, {"same": 0.5, "other": 0.5})
+    with visit(browser, tmp_path) as seen:
+        page, held = seen.page, []
+        seen.open("run/run/completions")
+        page.get_by_role("heading", name="Step 9", exact=True).wait_for()
+        page.get_by_label("Search", exact=True).fill("left behind")
+        page.route("**/_dash-update-component*", lambda route: held.append(route))
+        page.get_by_role("link", name="mixed 1").click()
+        seen.wait("location.search === '?kind=mixed'")
+        page.get_by_label("Step", exact=True).fill("1")
+        page.get_by_label("Beside step").fill("9")
+        page.unroute_all(behavior="default")  # what is held goes on
+        seen.wait("document.querySelectorAll('.group').length === 1")
+        assert page.get_by_label("Step", exact=True).input_value() == "1"
+        assert page.get_by_label("Beside step").input_value() == "9"
+        assert page.get_by_label("Search", exact=True).input_value() == ""
+        page.get_by_role("button", name="Show").click()
+        seen.wait("location.search === '?step=1&kind=mixed&beside=9'")
         assert seen.is_clean()
 
 

@@ -492,7 +492,11 @@ def test_what_one_of_several_calls_did_not_give_is_not_known(monitor: Monitor) -
     monitor.rollouts([1.0, 0.0], group_size=2, lengths=[1, 2], correct=[1, 0], functions={"f": [1.0, 2.0]})
     monitor.rollouts([1.0], truncated=[True])
     assert monitor.step(1).keys() == {"reward/mean", "reward/std", "rollouts/age"}
+    monitor.close()  # it has written the completions
     assert monitor._guard.faults == []
+    assert monitor.run_dir is not None
+    table = pl.read_parquet(monitor.run_dir / "rollouts" / "step-000001.parquet")
+    assert table.select("group", "reward", "reward/f").rows() == [(0, 1.0, 1.0), (0, 0.0, 2.0), (1, 1.0, None)]
 
 
 def test_a_row_is_in_the_table_as_it_was_first_trained_on(monitor: Monitor) -> None:

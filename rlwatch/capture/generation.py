@@ -184,7 +184,7 @@ def rollout_table(step: int, generations: Sequence[Generation], rows: FloatArray
         tables.append(pl.DataFrame(columns, schema_overrides=_schema()))
         groups_before += count // generation.group_size
         rows_before += count
-    return pl.concat(tables)
+    return pl.concat(tables, how="diagonal")  # of one step, but perhaps of other reward functions
 
 
 def reward_name(function: str) -> str:
