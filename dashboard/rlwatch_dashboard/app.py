@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
@@ -9,13 +10,14 @@ from urllib.parse import unquote
 import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, dcc, html
 
-from rlwatch_dashboard import theme
-from rlwatch_dashboard.feed import find_run, load
+from rlwatch_dashboard import addresses, theme
+from rlwatch_dashboard.feed import load
 from rlwatch_dashboard.pages import completions as completions_page
 from rlwatch_dashboard.pages import denominators as denominators_page
 from rlwatch_dashboard.pages import run as run_page
 from rlwatch_dashboard.pages import runs as runs_page
 from rlwatch_dashboard.pages.missing import not_found
+from rlwatch_dashboard.roots import Roots
 
 INDEX = """<!DOCTYPE html>
 <html lang="en">
@@ -63,8 +65,9 @@ POLICY = "; ".join(
 """The browser itself keeps every request of the page on this machine, whatever a run's files say."""
 
 
-def create_app(root: Path) -> Dash:
-    """The app for the runs under a folder. The folder need not exist yet. The app keeps nothing between requests."""
+def create_app(given: Path | Sequence[Path] | Roots) -> Dash:
+    """The app for the runs under a folder or several. None need exist yet. The app keeps nothing between requests."""
+    roots = Roots.of(given)
     app = Dash(
         __name__,
         title="rlwatch",
@@ -72,32 +75,34 @@ def create_app(root: Path) -> Dash:
         index_string=INDEX.replace("%COLOURS%", theme.css_variables()).replace("%SCHEME%", SCHEME),
         suppress_callback_exceptions=True,
     )
-    app.layout = _shell()
-    _route(app, root)
-    runs_page.register(app, root)
+    app.layout = _shell  # called for each page load: its links know where the site is
+    _route(app, roots)
+    runs_page.register(app, roots)
     for page in RUN_PAGES.values():
-        page.register(app, root)
-    completions_page.register(app, root)
+        page.register(app, roots)
+    completions_page.register(app, roots)
     app.server.after_request(_add_headers)
     return app
 
 
-def page_at(root: Path, pathname: str | None, search: str | None = None) -> tuple[list[Any], str]:
+def page_at(
+    given: Path | Sequence[Path] | Roots, pathname: str | None, search: str | None = None
+) -> tuple[list[Any], str]:
     """What an address shows, and its title."""
-    path = (pathname or "/").rstrip("/")
-    if not path:
-        return runs_page.layout(root), "Runs · rlwatch"
-    start, _, rest = path.removeprefix("/").partition("/")
-    quoted, _, part = rest.partition("/")
-    name = unquote(quoted)
-    run = find_run(root, name) if start == "run" else None
+    roots = Roots.of(given)
+    steps = addresses.parts_of(pathname)
+    if not steps:
+        return runs_page.layout(roots), "Runs · rlwatch"
+    start, name, part = steps[0], unquote(steps[1]) if len(steps) > 1 else "", "/".join(steps[2:])
+    run = roots.find(name) if start == "run" else None
     if run is None or part not in (*RUN_PAGES, "completions"):
         why = "there is no such run here." if start == "run" and run is None else "there is no such page."
-        return [not_found(name if start == "run" and run is None else path, why)], "Not found · rlwatch"
+        what = name if start == "run" and run is None else f"/{'/'.join(steps)}"
+        return [not_found(what, why)], "Not found · rlwatch"
     try:
         if part == "completions":
-            return completions_page.layout(run, search), completions_page.title(run.name)
-        now = load(run)
+            return completions_page.layout(run, name, search), completions_page.title(run.name)
+        now = load(run, name)
     except ValueError as error:
         return [not_found(name, f"{error}.")], "Not found · rlwatch"
     return RUN_PAGES[part].layout(now), RUN_PAGES[part].title(now.summary)
@@ -113,7 +118,7 @@ def _shell() -> Any:
     )
     bar = html.Div(
         [
-            html.Nav([dcc.Link("rlwatch", href="/", className="brand")], **{"aria-label": "Site"}),
+            html.Nav([dcc.Link("rlwatch", href=addresses.runs(), className="brand")], **{"aria-label": "Site"}),
             html.Div(id="connection", role="status"),
             toggle,
         ],
@@ -133,7 +138,7 @@ def _shell() -> Any:
     )
 
 
-def _route(app: Dash, root: Path) -> None:
+def _route(app: Dash, roots: Roots) -> None:
     @app.callback(  # type: ignore[untyped-decorator]
         Output("page", "children"),
         Output("title", "data"),
@@ -142,7 +147,7 @@ def _route(app: Dash, root: Path) -> None:
         Input("reload", "data"),
     )
     def show(pathname: str | None, search: str | None, _: Any) -> Any:
-        return page_at(root, pathname, search)
+        return page_at(roots, pathname, search)
 
     app.clientside_callback(ClientsideFunction("rlwatch", "title"), Output("titled", "data"), Input("title", "data"))
 

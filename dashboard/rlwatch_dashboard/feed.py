@@ -80,7 +80,7 @@ class Episode:
 
 @dataclass(frozen=True)
 class Snapshot:
-    """A run as of now, from its start."""
+    """A run as of now, from its start, and what the site calls it."""
 
     summary: RunSummary
     series: dict[str, Points]
@@ -88,6 +88,7 @@ class Snapshot:
     episodes: list[Episode]
     skipped: list[Skipped]
     cursor: Cursor
+    key: str
 
 
 @dataclass(frozen=True)
@@ -115,16 +116,8 @@ class Update:
     skipped: list[Skipped] = field(default_factory=list)
 
 
-def find_run(root: Path, name: str) -> Path | None:
-    """The run directory of that name, or None. Only what lies directly under the root can be found."""
-    if name.startswith(".") or not name or "\0" in name or Path(name).name != name or "\\" in name:
-        return None
-    path = root / name
-    return path if path.is_dir() else None
-
-
-def load(run: Path) -> Snapshot:
-    """Everything about a run.
+def load(run: Path, key: str = "") -> Snapshot:
+    """Everything about a run, which the site calls by its key, or else by its name.
 
     Raises:
         ValueError: It is not a run; the message says why.
@@ -140,7 +133,9 @@ def load(run: Path) -> Snapshot:
         "state": summary.state,
         "facts": _fingerprint(summary.info),
     }
-    return Snapshot(summary, series, latest, episodes_of(alerts.items), records.skipped + alerts.skipped, cursor)
+    return Snapshot(
+        summary, series, latest, episodes_of(alerts.items), records.skipped + alerts.skipped, cursor, key or run.name
+    )
 
 
 def poll(run: Path, cursor: Mapping[str, Any]) -> Update | None:

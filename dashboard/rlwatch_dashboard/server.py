@@ -7,7 +7,7 @@ import errno
 import logging
 import socket
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +15,7 @@ from waitress import wasyncore
 from waitress.server import create_server
 
 from rlwatch_dashboard.app import create_app
+from rlwatch_dashboard.roots import Roots
 
 THREADS = 8
 """Questions answered at once. A page asks one at a time, and an answer takes milliseconds."""
@@ -25,12 +26,16 @@ class PortTakenError(OSError):
 
 
 def serve(
-    root: Path, host: str = "127.0.0.1", port: int = 8050, *, on_ready: Callable[[str], None] | None = None
+    roots: Path | Sequence[Path] | Roots,
+    host: str = "127.0.0.1",
+    port: int = 8050,
+    *,
+    on_ready: Callable[[str], None] | None = None,
 ) -> None:
-    """Serve the runs under a folder until interrupted.
+    """Serve the runs under a folder or several until interrupted.
 
     Args:
-        root: The folder; it need not exist yet.
+        roots: The folder, or several; none need exist yet.
         host: The address to listen on.
         port: The port; 0 takes any free one.
         on_ready: Called with the page's address once it listens there.
@@ -39,7 +44,7 @@ def serve(
         PortTakenError: The port is in use.
         OSError: The address cannot be bound for another reason.
     """
-    server = _bind(root, host, port)
+    server = _bind(roots, host, port)
     try:
         if on_ready is not None:
             on_ready(_address(host, server))
@@ -49,13 +54,13 @@ def serve(
 
 
 @contextlib.contextmanager
-def run_in_background(root: Path, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
-    """Serve the runs under a folder on a thread for as long as the block runs; gives the page's address.
+def run_in_background(roots: Path | Sequence[Path] | Roots, host: str = "127.0.0.1", port: int = 0) -> Iterator[str]:
+    """Serve the runs under a folder or several on a thread for as long as the block runs; gives the page's address.
 
     Port 0 takes any free one. On leaving, open connections are closed and the thread has ended. Raises as
     [`serve`][rlwatch_dashboard.server.serve] does.
     """
-    server = _bind(root, host, port)
+    server = _bind(roots, host, port)
     thread = threading.Thread(target=server.run, name="rlwatch-dashboard", daemon=True)
     thread.start()
     try:
@@ -71,7 +76,7 @@ def _address(host: str, server: Any) -> str:
     return f"http://{f'[{host}]' if ':' in host else host}:{server.effective_port}/"
 
 
-def _bind(root: Path, host: str, port: int) -> Any:
+def _bind(roots: Path | Sequence[Path] | Roots, host: str, port: int) -> Any:
     logging.getLogger("waitress.queue").setLevel(logging.ERROR)  # a page that loads its files queues: no news
     family = socket.AF_INET6 if ":" in host else socket.AF_INET
     try:
@@ -82,4 +87,4 @@ def _bind(root: Path, host: str, port: int) -> Any:
         raise PortTakenError(
             f"port {port} on {host} is taken: stop what listens there, or choose another one with --port"
         ) from None
-    return create_server(create_app(root).server, sockets=[listener], threads=THREADS, ident="rlwatch")
+    return create_server(create_app(roots).server, sockets=[listener], threads=THREADS, ident="rlwatch")

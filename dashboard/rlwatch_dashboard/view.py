@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import parse_qsl, quote, urlencode
+from urllib.parse import parse_qsl, urlencode
 
+from rlwatch_dashboard import addresses
 from rlwatch_dashboard.shards import KINDS
 
 LONGEST_SEARCH = 500
@@ -74,7 +75,7 @@ class View:
 
 def address(run: str, view: View | None = None) -> str:
     """Where a view of a run's completions is."""
-    return f"/run/{quote(run, safe='')}/completions{(view or View()).search()}"
+    return addresses.run(run, "completions", (view or View()).search())
 
 
 def whole(value: Any) -> int | None:

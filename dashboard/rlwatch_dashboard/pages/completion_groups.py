@@ -6,11 +6,11 @@ import math
 from collections import Counter
 from collections.abc import Iterable
 from typing import Any
-from urllib.parse import quote, urlencode
+from urllib.parse import urlencode
 
 from dash import dcc, html
 
-from rlwatch_dashboard import numbers, plain_text
+from rlwatch_dashboard import addresses, numbers, plain_text
 from rlwatch_dashboard.rollouts import FOLD, Group, Row, Text
 from rlwatch_dashboard.view import View, address
 
@@ -186,7 +186,7 @@ def _text(text: Text, q: str, source: dict[str, Any], found: bool = False) -> li
 
 def _download(source: dict[str, Any]) -> str:
     place = {name: source[name] for name in ("step", "group", "index", "part")}
-    return f"/run/{quote(source['run'], safe='')}/text?{urlencode(place)}"
+    return addresses.run(source["run"], "text", f"?{urlencode(place)}")
 
 
 def _pieces(text: str, q: str, start: bool = True, end: bool = True) -> list[Any]:

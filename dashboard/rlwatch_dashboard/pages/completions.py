@@ -21,11 +21,11 @@ from rlwatch.runs.reader import RunSummary, read_info, read_summary
 from rlwatch.runs.records import AlertState
 from rlwatch.signals.groups import RewardRange
 from rlwatch_dashboard import parts
-from rlwatch_dashboard.feed import find_run
 from rlwatch_dashboard.pages.completion_groups import group_card, kind_pill
 from rlwatch_dashboard.pages.completion_steps import fields, fingerprint, steps, strip_of
 from rlwatch_dashboard.pages.run import tabs
 from rlwatch_dashboard.rollouts import GROUPS_A_PAGE, Step, read_step, whole_text
+from rlwatch_dashboard.roots import Roots
 from rlwatch_dashboard.shards import (
     KINDS,
     MOST_RANGED,
@@ -44,8 +44,8 @@ REFRESH_SECONDS = 5
 KEEP_ALL = 'RLWatchCallback(sample_completions="all")'
 
 
-def layout(run: Path, search: str | None) -> list[Any]:
-    """The page of a run's completions, for the search part of its address.
+def layout(run: Path, key: str, search: str | None) -> list[Any]:
+    """The page of the completions of a run, which the site calls by its key, for the search part of its address.
 
     Raises:
         ValueError: It is not a run; the message says why.
@@ -55,16 +55,20 @@ def layout(run: Path, search: str | None) -> list[Any]:
     head = html.Header(
         [
             html.Div([html.H1(summary.name), html.Div([parts.state_pill(summary.state)], className="vitals")]),
-            tabs(summary.name, "completions"),
+            tabs(key, "completions"),
         ],
         className="run-head",
     )
     shown = _shown(shards, view)
-    body = _body(summary, view, shards, shown) if shards else [_no_rollouts(summary), html.Div(id="completions-steps")]
+    body = (
+        _body(summary, key, view, shards, shown)
+        if shards
+        else [_no_rollouts(summary), html.Div(id="completions-steps")]
+    )
     return [
         head,
         *body,
-        dcc.Store(id="completions-run", data=summary.name),
+        dcc.Store(id="completions-run", data=key),
         dcc.Store(id="completions-shards", data=fingerprint(shards)),
         dcc.Store(id="completions-shown", data=shown.step if shown is not None else None),
         dcc.Location(id="completions-url", refresh="callback-nav"),
@@ -77,7 +81,7 @@ def title(name: str) -> str:
     return f"Completions of {name} · rlwatch"
 
 
-def register(app: dash.Dash, root: Path) -> None:
+def register(app: dash.Dash, roots: Roots) -> None:
     """The page's callbacks, and the address of a text that is too long for a page."""
 
     @app.callback(  # type: ignore[untyped-decorator]
@@ -91,15 +95,15 @@ def register(app: dash.Dash, root: Path) -> None:
         State("url", "search"),
         prevent_initial_call=True,
     )
-    def refresh(_: int, name: str, known: str, shown: int | None, search: str | None) -> Any:
-        run = find_run(root, name)
+    def refresh(_: int, key: str, known: str, shown: int | None, search: str | None) -> Any:
+        run = roots.find(key)
         shards = list_shards(run) if run is not None else []
         if run is None or not shards or fingerprint(shards) == known:
             raise dash.exceptions.PreventUpdate
         if shown is None:  # the page had nothing to show: now it may
             return no_update, fingerprint(shards), time.time()
         view = replace(View.of(search), step=shown)
-        return _steps(run, view, shards, _shown(shards, view)), fingerprint(shards), no_update
+        return _steps(run, key, view, shards, _shown(shards, view)), fingerprint(shards), no_update
 
     @app.callback(  # type: ignore[untyped-decorator]
         Output("completions-url", "search"),
@@ -122,9 +126,9 @@ def register(app: dash.Dash, root: Path) -> None:
             raise dash.exceptions.PreventUpdate
         return wanted
 
-    @app.server.route("/run/<name>/text")  # type: ignore[untyped-decorator]
-    def text(name: str) -> Response:
-        run = find_run(root, name)
+    @app.server.route("/run/<key>/text")  # type: ignore[untyped-decorator]
+    def text(key: str) -> Response:
+        run = roots.find(key)
         step, group, index = (whole(request.args.get(key)) for key in ("step", "group", "index"))
         part = request.args.get("part")
         shard = next((shard for shard in list_shards(run) if shard.step == step), None) if run is not None else None
@@ -156,31 +160,31 @@ def _shown(shards: Sequence[Shard], view: View) -> Shard | None:
     return shards[-1] if view.step is None else shard_at(shards, view.step)
 
 
-def _body(summary: RunSummary, view: View, shards: list[Shard], shown: Shard | None) -> list[Any]:
+def _body(summary: RunSummary, key: str, view: View, shards: list[Shard], shown: Shard | None) -> list[Any]:
     step = view.step if view.step is not None else shards[-1].step
     beside = shard_at(shards, view.beside) if view.beside is not None else None
     seen = ranges(shards, {*strip_of(shards, _both(shown, beside)), *_both(shown, beside)})
     scoring = Scoring.of(summary.info)
-    left, read = _side(summary, view, step, shown, shards, seen, scoring)
+    left, read = _side(summary, key, view, step, shown, shards, seen, scoring)
     sides = [left]
     if view.beside is not None:
         prompts = read.prompts if read is not None and view.group is not None else None
-        right, _ = _side(summary, view, view.beside, beside, shards, seen, scoring, prompts, is_second=True)
+        right, _ = _side(summary, key, view, view.beside, beside, shards, seen, scoring, prompts, is_second=True)
         sides.append(right)
     return [
         html.A("Skip to the completions", href="#completions-sides", className="skip-link"),
         html.Nav(
-            steps(summary.name, view, shards, shown, beside, seen, scoring),
+            steps(key, view, shards, shown, beside, seen, scoring),
             id="completions-steps",
             **{"aria-label": "Steps"},
         ),
         fields(view, step, shards[-1].step),
-        _filters(summary.name, view, read),
+        _filters(key, view, read),
         html.Div(sides, id="completions-sides", className="sides two" if len(sides) > 1 else "sides", tabIndex=-1),
     ]
 
 
-def _steps(run: Path, view: View, shards: list[Shard], shown: Shard | None) -> list[Any]:
+def _steps(run: Path, key: str, view: View, shards: list[Shard], shown: Shard | None) -> list[Any]:
     """The picker alone, when shards have come."""
     try:
         scoring = Scoring.of(read_info(run))
@@ -188,11 +192,12 @@ def _steps(run: Path, view: View, shards: list[Shard], shown: Shard | None) -> l
         scoring = Scoring()
     beside = shard_at(shards, view.beside) if view.beside is not None else None
     seen = ranges(shards, {*strip_of(shards, _both(shown, beside)), *_both(shown, beside)})
-    return steps(run.name, view, shards, shown, beside, seen, scoring)
+    return steps(key, view, shards, shown, beside, seen, scoring)
 
 
 def _side(
     summary: RunSummary,
+    key: str,
     view: View,
     step: int,
     shard: Shard | None,
@@ -205,12 +210,12 @@ def _side(
     """A step's heading and groups, or why there are none; and what was read."""
     head: list[Any] = [html.H2(f"Step {step:,}"), *_alerts(summary, step)]
     if is_second:
-        head.append(dcc.Link("close", href=address(summary.name, replace(view, beside=None)), className="only"))
+        head.append(dcc.Link("close", href=address(key, replace(view, beside=None)), className="only"))
     label = {"aria-label": f"Completions of step {step}" + (", beside" if is_second else "")}
     body: list[Any] = [html.Div(head, className="side-head")]
     read = None
     if shard is None:
-        href = address(summary.name, view.but(step=shards[0].step, group=None))
+        href = address(key, view.but(step=shards[0].step, group=None))
         first = dcc.Link(f"step {shards[0].step:,}", href=href)
         body.append(
             _note(["No completions are there of this step or one before it. The first are those of ", first, "."])
@@ -226,9 +231,9 @@ def _side(
     last = summary.last.step if summary.last is not None else None
     body += _notes(view, step, shard, read, seen[shard], shards, last, is_same_prompt=prompts is not None)
     own = replace(view, step=step, beside=None, group=None) if is_second else view
-    body += [group_card(group, summary.name, shard.step, own, read.functions) for group in read.groups]
+    body += [group_card(group, key, shard.step, own, read.functions) for group in read.groups]
     if not is_second or prompts is None:
-        body += _pages(summary.name, view, read, step)
+        body += _pages(key, view, read, step)
     return html.Section(body, className="side", **label), read
 
 

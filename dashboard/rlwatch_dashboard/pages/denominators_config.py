@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any
-from urllib.parse import quote
 
 from dash import dcc, html
 
@@ -16,7 +15,7 @@ from rlwatch.audit.places import Place
 from rlwatch.report.audit_sentences import formula, how_to_read, setup, size_sentence
 from rlwatch.runs.reader import RunSummary
 from rlwatch.runs.records import Severity
-from rlwatch_dashboard import parts
+from rlwatch_dashboard import addresses, parts
 from rlwatch_dashboard.pages.panels import bar, cell, heads, number, section
 
 OWN_LOOP = """monitor = Monitor("runs", config={"loss_type": "dapo", "scale_rewards": "group", "num_generations": 8})"""
@@ -35,7 +34,7 @@ def audited(summary: RunSummary) -> Audit | str:
         return f"{summary.path / 'run.json'}: config: {error}"
 
 
-def hint(summary: RunSummary) -> Any:
+def hint(summary: RunSummary, key: str) -> Any:
     """A line for the run's header, where its configuration has something that one should look at."""
     found = audited(summary)
     if isinstance(found, str):
@@ -44,7 +43,7 @@ def hint(summary: RunSummary) -> Any:
     if not grave:
         return None
     words = f"{len(grave)} remark{'s' if len(grave) > 1 else ''} on the configuration"
-    link = dcc.Link(words, href=f"/run/{quote(summary.name, safe='')}/denominators")
+    link = dcc.Link(words, href=addresses.run(key, "denominators"))
     return html.P([parts.severity_pill(grave[0].severity.value), link], className="config-hint")
 
 

@@ -7,20 +7,19 @@ chunk that does not begin where the page is. assets/marks.js draws the alerts ov
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import dash
 from dash import ClientsideFunction, Input, Output, Patch, State, dcc, html, no_update
 
 from rlwatch.report.words import headline
 from rlwatch.runs.reader import RunSummary
-from rlwatch_dashboard import figures, numbers, parts, theme
-from rlwatch_dashboard.feed import Cursor, Episode, Snapshot, Update, find_run, poll
+from rlwatch_dashboard import addresses, figures, numbers, parts, theme
+from rlwatch_dashboard.feed import Cursor, Episode, Snapshot, Update, poll
 from rlwatch_dashboard.pages.alerts import SHOWN, alert_list
 from rlwatch_dashboard.pages.denominators_config import hint
 from rlwatch_dashboard.pages.facts import facts, planned_steps, why_absent
+from rlwatch_dashboard.roots import Roots
 
 REFRESH_SECONDS = 2
 
@@ -37,9 +36,9 @@ def layout(now: Snapshot) -> list[Any]:
         html.Header(
             [
                 html.Div([html.H1(now.summary.name), html.Div(_vitals(now.summary), id="vitals", className="vitals")]),
-                tabs(now.summary.name),
+                tabs(now.key),
                 html.Div(words.text, id="headline", className=f"headline tone-{words.tone}"),
-                hint(now.summary),
+                hint(now.summary, now.key),
                 html.Div(facts(now.summary.info), id="facts", className="facts"),
             ],
             className="run-head",
@@ -47,7 +46,7 @@ def layout(now: Snapshot) -> list[Any]:
         html.Div(
             [
                 html.Section(
-                    alert_list(now.episodes, now.summary.name),
+                    alert_list(now.episodes, now.key),
                     id="alerts",
                     className="alerts",
                     **{"aria-label": "Alerts"},
@@ -58,7 +57,7 @@ def layout(now: Snapshot) -> list[Any]:
         ),
         html.Div(parts.skipped_list(now.skipped), id="skipped"),
         html.Ul([], id="skipped-live", className="skipped"),
-        dcc.Store(id="run", data=now.summary.name),
+        dcc.Store(id="run", data=now.key),
         dcc.Store(id="cursor", data=now.cursor),
         dcc.Store(id="spans", data=_spans(now.episodes)),
         dcc.Store(id="chunk"),
@@ -67,13 +66,12 @@ def layout(now: Snapshot) -> list[Any]:
     ]
 
 
-def tabs(name: str, here: str = "") -> Any:
+def tabs(key: str, here: str = "") -> Any:
     """The links between a run's pages."""
-    address = f"/run/{quote(name, safe='')}"
     links = [
         html.Span(words, className="run-tab", **{"aria-current": "page"})
         if part == here
-        else dcc.Link(words, href=f"{address}/{part}".rstrip("/"), className="run-tab")
+        else dcc.Link(words, href=addresses.run(key, part), className="run-tab")
         for part, words in TABS.items()
     ]
     return html.Nav(links, className="run-tabs", **{"aria-label": "Pages of this run"})
@@ -85,7 +83,7 @@ def title(summary: RunSummary) -> str:
     return f"{mark}{summary.name} · rlwatch"
 
 
-def register(app: dash.Dash, root: Path) -> None:
+def register(app: dash.Dash, roots: Roots) -> None:
     """The page's callbacks: one question to the server, and what the browser does with the answer."""
 
     @app.callback(  # type: ignore[untyped-decorator]
@@ -103,8 +101,8 @@ def register(app: dash.Dash, root: Path) -> None:
         State("cursor", "data"),
         prevent_initial_call=True,
     )
-    def refresh(_: int, name: str, cursor: Cursor) -> Any:
-        run = find_run(root, name)
+    def refresh(_: int, key: str, cursor: Cursor) -> Any:
+        run = roots.find(key)
         try:
             if run is None:
                 raise ValueError(GONE)
@@ -121,7 +119,7 @@ def register(app: dash.Dash, root: Path) -> None:
             f"headline tone-{words.tone}",
             _vitals(update.summary),
             facts(update.summary.info) if update.facts_changed else no_update,
-            no_update if changed is None else alert_list(changed, name),
+            no_update if changed is None else alert_list(changed, key),
             no_update if changed is None else _spans(changed),
             _more_skipped(update),
             no_update if changed is None else title(update.summary),

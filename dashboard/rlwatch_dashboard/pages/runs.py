@@ -1,29 +1,28 @@
-"""The page "/": all runs under the root, each in one line. It looks again every few seconds."""
+"""The page "/": all runs under the roots, each in one line. It looks again every few seconds."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from pathlib import Path
 from typing import Any
-from urllib.parse import quote
 
 import dash
 from dash import Input, Output, State, dcc, html
 
 from rlwatch.report.words import headline
 from rlwatch.runs.reader import RunSummary, list_runs
-from rlwatch_dashboard import numbers, parts
+from rlwatch_dashboard import addresses, numbers, parts
 from rlwatch_dashboard.pages.missing import no_runs
+from rlwatch_dashboard.roots import Roots
 
 REFRESH_SECONDS = 3
 
 _NUMBERS = {"reward/mean": "Reward", "entropy/mean": "Entropy", "groups/zero_std": "Zero-variance"}
 
 
-def layout(root: Path) -> list[Any]:
+def layout(roots: Roots) -> list[Any]:
     """The page as of now."""
-    body, fingerprint = _body(root)
+    body, fingerprint = _body(roots)
     return [
         html.H1("Runs"),
         html.Div(body, id="runs"),
@@ -32,7 +31,7 @@ def layout(root: Path) -> list[Any]:
     ]
 
 
-def register(app: dash.Dash, root: Path) -> None:
+def register(app: dash.Dash, roots: Roots) -> None:
     """The page's refresh: the list is sent again only where it differs from what the page shows."""
 
     @app.callback(  # type: ignore[untyped-decorator]
@@ -43,30 +42,36 @@ def register(app: dash.Dash, root: Path) -> None:
         prevent_initial_call=True,
     )
     def refresh(_: int, shown: str) -> Any:
-        body, fingerprint = _body(root)
+        body, fingerprint = _body(roots)
         if fingerprint == shown:
             raise dash.exceptions.PreventUpdate
         return body, fingerprint
 
 
-def _body(root: Path) -> tuple[list[Any], str]:
-    runs, skipped = list_runs(root)
+def _body(roots: Roots) -> tuple[list[Any], str]:
+    runs, skipped = [], []
+    for folder in roots.folders:
+        found, left_out = list_runs(folder)
+        runs += found
+        skipped += left_out
     if not runs:
-        skipped = [item for item in skipped if item.path != root]
-    body = [_table(runs) if runs else no_runs(root), parts.skipped_list(skipped)]
+        skipped = [item for item in skipped if item.path not in roots.folders]
+    body = [_table(runs, roots) if runs else no_runs(roots), parts.skipped_list(skipped)]
     text = json.dumps(body, default=lambda part: part.to_plotly_json())
     return body, f"{zlib.crc32(text.encode()):08x}"
 
 
-def _table(runs: list[RunSummary]) -> Any:
+def _table(runs: list[RunSummary], roots: Roots) -> Any:
     heads = ["Run", "State", "How it is", "Step", *_NUMBERS, "Alerts", "Started", "Last step"]
     cells = [html.Th(parts.metric_label(h, _NUMBERS[h]) if h in _NUMBERS else h, scope="col") for h in heads]
-    return html.Table([html.Thead(html.Tr(cells)), html.Tbody([_row(run) for run in runs])], className="runs")
+    return html.Table(
+        [html.Thead(html.Tr(cells)), html.Tbody([_row(run, roots.key_of(run.path)) for run in runs])], className="runs"
+    )
 
 
-def _row(run: RunSummary) -> Any:
+def _row(run: RunSummary, key: str) -> Any:
     words = headline(run)
-    link = dcc.Link(run.name, href=f"/run/{quote(run.name, safe='')}", className="run-link")
+    link = dcc.Link(run.name, href=addresses.run(key), className="run-link")
     return html.Tr(
         [
             html.Th(link, scope="row"),
