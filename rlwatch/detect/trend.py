@@ -75,7 +75,11 @@ class Trend:
     @property
     def level(self) -> float:
         """The line's value at the newest step."""
-        return (self._x - self.slope * self._wt) / self._w if self._w else math.nan
+        w, wt = self._w, self._wt
+        if not w:
+            return math.nan
+        spread = w * self._wtt - wt * wt
+        return (self._x - (w * self._xt - wt * self._x) / spread * wt) / w if spread > 1e-9 * w * w else self._x / w
 
     @property
     def effective_count(self) -> float:

@@ -143,13 +143,12 @@ class KLRunaway(Rule):
         self._mark(age, level)
         if level < self._matters and self._ran_to == math.inf:
             return CLEAR
-        gains = self._reward.significance >= self.gaining
         there = level > self._ran_to - math.log(self.fold)
         if not there and self._ran_to < math.inf:
             self._ran_to, self._marks = math.inf, [float(age), level, level, level]  # it has come back: once more
         if level < self._matters or not self._runs_away(age):
             return NO_DATA if there and self._reward.significance < REAL else CLEAR
-        if gains:
+        if self._reward.significance >= self.gaining:
             return NO_DATA if there else CLEAR
         self._ran_to = level
         severity = self._severity(record)

@@ -76,7 +76,7 @@ class Stalled(Rule):
         step, at = record.step, record.time
         if not math.isfinite(at):
             return NO_DATA
-        known, gap, last = not self._restarted(), at - self._time, self._step
+        known, gap, last = self._process == PROCESS or not self._restarted(), at - self._time, self._step
         self._step, self._time = step, at
         if last is None or not known or not gap >= 0:  # the first one, or a clock that was set back
             return NO_DATA
