@@ -13,7 +13,7 @@ AT_FIRST = 10
 """Records that make up what was usual at first."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Deadness(Shared):
     """Follows the smoothed shares of dead groups.
 
@@ -26,20 +26,24 @@ class Deadness(Shared):
 
     Attributes:
         split: Whether a record has told them apart: from then on, one that does not changes nothing.
+        solved: Dead and solved, a share of all groups: at most so many where the log has no split; 0 if unknown.
+        unsolved: Dead and not solved, a share of all groups: at least so many where the log has no split; 0 if unknown.
+        stuck: Alike, and neither the best nor the worst; 0 without the split.
     """
 
     half_life: float
     split: bool = False
-    _solved: Ewma = field(init=False)
-    _unsolved: float = 0.0  # smoothed with the same weights
-    _stuck: float = 0.0
+    solved: float = 0.0
+    unsolved: float = 0.0
+    stuck: float = 0.0
+    _mean: Ewma = field(init=False)  # of the solved ones; the others are smoothed with its weights
     _at_first: Baseline = field(init=False)
     _best: float = 0.0
     _below_zero: bool = False
     _seen: int | None = None
 
     def __post_init__(self) -> None:
-        self._solved = Ewma(self.half_life)
+        self._mean = Ewma(self.half_life)
         self._at_first = Baseline(AT_FIRST)
 
     @property
@@ -56,47 +60,34 @@ class Deadness(Shared):
         solved, failed = finite(record, "groups/solved"), finite(record, "groups/failed")
         stuck = finite(record, "groups/stuck")
         if solved is not None and failed is not None and stuck is not None:
-            if not self.split and self.known:  # what was only bounded before
-                self._solved = Ewma(self.half_life)
-            self.split = True
-            self._smooth(step, solved, failed + stuck, stuck)
+            unsolved = failed + stuck
+            if not self.split:
+                self.split, self._mean = True, Ewma(self.half_life)  # what was only bounded before is no mean
             if self._at_first.value is None:
                 self._at_first.update(stuck)
+        elif self.split:
             return
-        if self.split:
-            return
-        dead, mean = finite(record, "groups/zero_std"), finite(record, "reward/mean")
-        if dead is None or mean is None:
-            return
-        std = finite(record, "reward/std") or 0.0
+        else:
+            dead, mean = finite(record, "groups/zero_std"), finite(record, "reward/mean")
+            if dead is None or mean is None:
+                return
+            solved, stuck = self._most_solved(mean, finite(record, "reward/std") or 0.0), 0.0
+            unsolved = max(0.0, dead - solved)
+        self.solved = self._mean.update(step, solved)
+        share = 1.0 / self._mean.weight  # of the newest value
+        self.unsolved += share * (unsolved - self.unsolved)
+        self.stuck += share * (stuck - self.stuck)
+
+    def _most_solved(self, mean: float, std: float) -> float:
         if mean > 0:
             self._best = max(self._best, mean + std * std / mean)
         self._below_zero = self._below_zero or mean < 0
-        most = 1.0 if self._below_zero or not self._best else min(1.0, mean / self._best)
-        self._smooth(step, most, max(0.0, dead - most), 0.0)
-
-    def _smooth(self, step: int, solved: float, unsolved: float, stuck: float) -> None:
-        """One mean keeps the weights for all three."""
-        mean = self._solved
-        mean.update(step, solved)
-        share = 1.0 / mean.weight  # of the newest value
-        self._unsolved += share * (unsolved - self._unsolved)
-        self._stuck += share * (stuck - self._stuck)
+        return 1.0 if self._below_zero or not self._best else min(1.0, mean / self._best)
 
     @property
     def known(self) -> bool:
         """There was a record with groups."""
-        return self._solved.weight > 0
-
-    @property
-    def unsolved(self) -> float:
-        """Dead and not solved, a share of all groups: at least so many where the log has no split; 0 if unknown."""
-        return self._unsolved if self.known else 0.0
-
-    @property
-    def solved(self) -> float:
-        """Dead and solved, a share of all groups: at most so many where the log has no split; 0 if unknown."""
-        return self._solved.level if self.known else 0.0
+        return self._mean.weight > 0
 
     @property
     def of_the_rest(self) -> float:
@@ -105,14 +96,9 @@ class Deadness(Shared):
         return min(1.0, self.unsolved / rest) if rest > 1e-9 else 0.0
 
     @property
-    def stuck(self) -> float:
-        """Alike, and neither the best nor the worst; 0 without the split."""
-        return self._stuck if self.split else 0.0
-
-    @property
     def failed(self) -> float:
         """Alike, and the worst; 0 without the split."""
-        return max(0.0, self._unsolved - self._stuck) if self.split else 0.0
+        return max(0.0, self.unsolved - self.stuck) if self.split else 0.0
 
     @property
     def stuck_risen(self) -> float:

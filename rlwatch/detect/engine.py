@@ -73,7 +73,10 @@ class Engine:
         for update, track, judged in self._updates:
             try:
                 found = update(record)
-                if found is NO_DATA or (found is CLEAR and not track.busy):
+                if found is CLEAR:
+                    if not track.busy:
+                        continue
+                elif found is NO_DATA:
                     continue
                 change = self._take(*judged, found, record, spacing)
             except Exception as error:
@@ -163,9 +166,10 @@ class Engine:
         del at_least[rank + 1 :]
         for streak in at_least:
             streak.records += 1
-        since = found.since if isinstance(found, Untold) else None
-        while len(at_least) <= rank:
-            at_least.append(Streak(record.step) if since is None else Streak(since, rule.hold.records))
+        if len(at_least) <= rank:
+            since = found.since if isinstance(found, Untold) else None
+            while len(at_least) <= rank:
+                at_least.append(Streak(record.step) if since is None else Streak(since, rule.hold.records))
         told = -1 if track.alert is None else _SEVERITIES.index(track.alert.severity)
         while rank > told and not at_least[rank].held(rule.hold, record.step, spacing):
             rank -= 1

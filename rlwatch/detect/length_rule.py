@@ -15,7 +15,7 @@ from rlwatch.detect.streaming import Baseline, CountedEwma, Ewma
 from rlwatch.runs.records import Cause, StepRecord
 
 
-@dataclass
+@dataclass(slots=True)
 class Lengths(Shared):
     """The smoothed length, what it was at first and when the reward last gained; and the reward against its best.
 
@@ -74,20 +74,21 @@ class Lengths(Shared):
             self.progress.update(record)
         if length is None or length < 0:
             return
-        level, start = self._length.update(step, length), self._start.value
+        level, start, progress = self._length.update(step, length), self._start.value, self.progress
         if start is None:
             start = self._start.update(length)
-        gained = self.progress.best_step
-        if gained != self.gain_step and self.progress.best is not None:
-            self.gain_step, self.at_gain = gained, level
+        if progress.best_step != self.gain_step and progress.best is not None:
+            self.gain_step, self.at_gain = progress.best_step, level
         if start is not None and start > 0 and self.at_gain > 0 and reward is not None:
             self.level, self.start = level, start
 
     def _take_reward(self, step: int, reward: float, std: float | None) -> None:
+        smoothed = self._reward
         if self._rewards:
-            self._variance.update(step, (reward - self._reward.level) ** 2)
+            off = reward - smoothed.level
+            self._variance.update(step, off * off)
         self._rewards += 1
-        level = self._reward.update(step, reward)
+        level = smoothed.update(step, reward)
         if level < self._lowest:
             self._lowest = level
         if self._rewards >= self.at_first and (self.best is None or level > self.best):

@@ -23,7 +23,7 @@ PRIOR = 5
 """Rows without autocorrelation that an estimate of it is weighed against: from few rows it comes out as anything."""
 
 
-@dataclass
+@dataclass(slots=True)
 class Level:
     """An exponential mean that rests on some rows, however far apart, and the noise of these while nothing happened.
 
@@ -60,19 +60,24 @@ class Level:
     _newest: float = math.nan
     _calm: list[float] = field(default_factory=list)
     _begins: list[float] = field(default_factory=list)
-    _scatter: float = math.inf  # s and φ as of so many calm rows ago; below 0: never
+    _scatter: float = math.inf  # s and φ as of so many calm rows ago
     _alike: float = 0.0
-    _age: int = -1
+    _age: int = AGAIN
 
     def update(self, step: int, value: float) -> float:
         """Take in a finite value and return the new level."""
-        passed = 0 if self._step is None else step - self._step
-        if passed != self._passed:  # most rows are as far apart as the two before, and a power is costly
-            self._passed, self._decay = passed, 0.5 ** min(1 / self.rows, max(0, passed) / self.half_life)
-        kept = self._weight * self._decay
-        self._weight = weight = kept + 1.0
-        self.now = now = value if kept == 0 else (self.now * kept + value) / weight
-        self._newest, self._step = value, step
+        now, weight = value, 1.0
+        if self._step is not None:
+            passed = step - self._step
+            if passed != self._passed:  # most rows are as far apart as the two before, and a power is costly
+                self._passed, self._decay = passed, 0.5 ** min(1 / self.rows, max(0, passed) / self.half_life)
+            kept = self._weight * self._decay
+            weight += kept
+            now = (self.now * kept + value) / weight
+        self._weight = weight
+        self._newest = value
+        self._step = step
+        self.now = now
         if self.first and self.start is None:
             self._begins.append(value)
             if len(self._begins) >= self.first:
@@ -86,8 +91,7 @@ class Level:
         calm.append(self._newest)
         if len(calm) > ROWS:
             del calm[0]
-        if self._age >= 0:
-            self._age += 1
+        self._age += 1
 
     @property
     def kept(self) -> int:
@@ -100,7 +104,7 @@ class Level:
         count = len(self._calm)
         if count < 4:
             return math.inf, 0.0
-        if self._age < 0 or self._age >= AGAIN or (self._age and count < ROWS):
+        if self._age >= AGAIN or (self._age and count < ROWS):
             first, second = _mean_square(self._calm, 1), _mean_square(self._calm, 2)
             phi = min(MOST_ALIKE, max(0.0, second / first - 1)) if first > 0 else 0.0
             self._alike = phi = phi * count / (count + PRIOR)

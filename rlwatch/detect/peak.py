@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from rlwatch.detect.level import Level
 
 
-@dataclass
+@dataclass(slots=True)
 class Peak(Level):
     """A level that knows its best since it has a start; rows within `slack` of the best are its noise.
 

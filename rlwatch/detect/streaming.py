@@ -32,15 +32,18 @@ class Ewma:
 
     def update(self, step: int, value: float) -> float:
         """Take in a finite value and return the new level."""
+        weight = 1.0
         kept = self.weight
         if kept:
             passed = step - self.step  # type: ignore[operator]  # what has weight has a step
             if passed != self._passed:  # most rows are as far apart as the two before, and a power is costly
                 self._passed, self._decay = passed, 0.5 ** (max(0, passed) / self.half_life)
             kept *= self._decay
-            value = (self.level * kept + value) / (kept + 1.0) if kept else value
-        self.weight = kept + 1.0
-        self.step, self.level = step, value
+            weight += kept
+            value = (self.level * kept + value) / weight
+        self.weight = weight
+        self.step = step
+        self.level = value
         return value
 
 
@@ -62,7 +65,7 @@ class CountedEwma(Ewma):
         return self.weight**2 / self.squared_weight if self.squared_weight else 0.0
 
 
-@dataclass
+@dataclass(slots=True)
 class Baseline:
     """What a series was at first: the median of its first values, fixed once it has them.
 

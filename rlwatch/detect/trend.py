@@ -47,14 +47,18 @@ class Trend:
         if passed != self._passed or self._of != self.half_life:  # most rows are as far apart: a power is costly
             self._passed, self._of, self._decay = passed, self.half_life, 0.5 ** (passed / self.half_life)
         decay = self._decay
-        w, wt, q, qt, x = self._w, self._wt, self._q, self._qt, self._x
+        w, old_wt, q, old_qt, x = self._w, self._wt, self._q, self._qt, self._x
+        # τ − passed in place of τ, before anything is forgotten: Σwτ² − 2·passed·Σwτ + passed²·Σw, and so on
+        wt, qt = old_wt - passed * w, old_qt - passed * q
+        wtt = decay * (self._wtt - passed * (old_wt + wt))
+        xt = decay * (self._xt - passed * x)
         squared = decay * decay
-        wtt = decay * (self._wtt - 2 * passed * wt + passed * passed * w)
-        self._qtt = squared * (self._qtt - 2 * passed * qt + passed * passed * q)
-        self._qt = squared * (qt - passed * q)
+        self._qtt = squared * (self._qtt - passed * (old_qt + qt))
+        self._qt = squared * qt
         self._q = squared * q + 1.0
-        self._xt = xt = decay * (self._xt - passed * x)
-        w, wt, x = decay * w, decay * (wt - passed * w), decay * x
+        w *= decay
+        wt *= decay
+        x *= decay
         if self.count >= 3 and w > 0:
             spread = w * wtt - wt * wt
             slope = (w * xt - wt * x) / spread if spread > 1e-9 * w * w else 0.0
@@ -62,9 +66,14 @@ class Trend:
             self._squares = decay * self._squares + error * error
             self._products = decay * self._products + error * self._error
             self._error = error
-        self._w, self._wt, self._wtt, self._x = w + 1.0, wt, wtt, x + value
+        self._w = w + 1.0
+        self._wt = wt
+        self._wtt = wtt
+        self._x = x + value
+        self._xt = xt
         self._xx = decay * self._xx + value * value
-        self.step, self.count = step, self.count + 1
+        self.step = step
+        self.count += 1
 
     @property
     def slope(self) -> float:

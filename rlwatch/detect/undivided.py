@@ -10,7 +10,7 @@ from rlwatch.detect.streaming import Ewma
 from rlwatch.runs.records import StepRecord
 
 
-@dataclass
+@dataclass(slots=True)
 class Undivided:
     """Follows the share of dead groups, and the rewards that were seen.
 

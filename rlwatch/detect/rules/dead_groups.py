@@ -106,10 +106,10 @@ class DeadGroups(Rule):
         unsolved = failed + stuck
         if unsolved >= self.all_dead:
             return Severity.CRITICAL
-        mostly_stuck = stuck >= self.dead_critical * (1 - failed)
-        much = unsolved >= self.dead_critical and (mostly_stuck or unsolved >= self.hopeless)
-        if much and self._progress.stalled(step):
-            return Severity.CRITICAL
+        if unsolved >= self.dead_critical:
+            mostly_stuck = stuck >= self.dead_critical * (1 - failed)
+            if (mostly_stuck or unsolved >= self.hopeless) and self._progress.stalled(step):
+                return Severity.CRITICAL
         if stuck >= self.stuck_warning or unsolved >= self.dead_warning:
             return Severity.WARNING
         if solved >= self.solved_info or failed >= self.failed_info:

@@ -77,21 +77,22 @@ class EntropyCollapse(Rule):
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
+        step = record.step
         self._progress.update(record)
         self._dead.update(record)
         entropy = finite(record, "entropy/mean")
         if entropy is None:
             return NO_DATA
         if self._first_step is None:
-            self._first_step = record.step
-        level = self._entropy.update(record.step, entropy)
-        self._follow(record.step, entropy)
+            self._first_step = step
+        level = self._entropy.update(step, entropy)
+        self._follow(step, entropy)
         at_first = self._at_first.value or self._at_first.update(entropy)
         if at_first is None or at_first <= 0:
             return NO_DATA
         if level >= self.fallen * at_first:
             return self._on_its_way(level, at_first, record)
-        severity = self._severity(record.step)
+        severity = self._severity(step)
         if severity is None:
             return CLEAR
         return Untold(severity, lambda: self._finding(severity, level, at_first, record, None))
@@ -100,7 +101,8 @@ class EntropyCollapse(Rule):
         """The trend's values are means over a few steps: a line through fewer of them is as good, and cheaper."""
         if entropy <= 0:
             return
-        self._sum, self._values = self._sum + entropy, self._values + 1
+        self._sum += entropy
+        self._values += 1
         if self._followed is None or step - self._followed >= self.trend_spacing:
             self._log_entropy.update(step, math.log(self._sum / self._values))
             self._sum, self._values, self._followed = 0.0, 0, step

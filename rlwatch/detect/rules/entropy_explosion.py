@@ -127,6 +127,7 @@ class EntropyExplosion(Rule):
         self._peak = -math.inf
         self._best: float | None = None
         self._worst = self._worst_at_best = 0.0  # of the smoothed reward, at most 0
+        self._slipping = 0.0  # half of what has to be lost of that best
         self._log_rise = math.log(self.rise)
 
     def update(self, record: StepRecord) -> Untold | Quiet:
@@ -146,10 +147,10 @@ class EntropyExplosion(Rule):
             self._length = length
         if entropy is None:
             return NO_DATA
-        level = self._take_entropy(step, entropy)
-        if level is None or self._lowest is None or self._best is None:
+        level, lowest = self._take_entropy(step, entropy), self._lowest
+        if level is None or lowest is None or self._best is None:
             return NO_DATA
-        risen = level - self._lowest
+        risen = level - lowest
         if risen < self._log_rise or risen < self.noise_of_second * self._entropy.error:
             self._peak = -math.inf
             return CLEAR
@@ -158,9 +159,10 @@ class EntropyExplosion(Rule):
         return CLEAR if severity is None else Untold(severity, lambda: self._finding(severity, level, record))
 
     def _take_reward(self, step: int, reward: float) -> None:
-        level, slow, best = self._reward.update(step, reward), self._slow_reward.update(step, reward), self._best
-        if best is None or best - level < self.lost / 2 * max(best - self._worst_at_best, -best):
-            self._reward.keep()
+        mean, best = self._reward, self._best
+        level, slow = mean.update(step, reward), self._slow_reward.update(step, reward)
+        if best is None or best - level < self._slipping:
+            mean.keep()
         if slow < self._worst:
             self._worst = slow
         if self._first_reward is None:
@@ -169,15 +171,17 @@ class EntropyExplosion(Rule):
             return  # a mean of a few values is still as noisy as they are
         if best is None or slow > best:
             self._best, self._worst_at_best = slow, self._worst
+            self._slipping = self.lost / 2 * max(slow - self._worst, -slow)
 
     def _take_entropy(self, step: int, entropy: float) -> float | None:
         """The smoothed logarithm, once it is one."""
-        value = math.log(max(entropy, self.floor))
-        level, slow, lowest = self._entropy.update(step, value), self._slow_entropy.update(step, value), self._lowest
+        mean, lowest = self._entropy, self._lowest
+        value = math.log(entropy if entropy > self.floor else self.floor)
+        level, slow = mean.update(step, value), self._slow_entropy.update(step, value)
         if self._start.value is None:
             self._start.update(value)
         if lowest is None or level - lowest < self._log_rise / 2:
-            self._entropy.keep()
+            mean.keep()
             self._rise_step = None
         elif self._rise_step is None and self._best is not None:
             self._rise_step, self._best_at_rise = step, self._best

@@ -89,9 +89,12 @@ class GradSpike(Rule):
                 del self._ordered[bisect_left(self._ordered, logs.pop(0))]
         elif len(logs) < self.enough:
             return NO_DATA
-        while self._spikes and self._spikes[0] <= self._rows - self.window:
-            del self._spikes[0], self._steps[0], self._sizes[0], self._left[0]
-        if len(self._spikes) < self.cluster:
+        spikes = self._spikes
+        if not spikes:
+            return CLEAR
+        while spikes and spikes[0] <= self._rows - self.window:
+            del spikes[0], self._steps[0], self._sizes[0], self._left[0]
+        if len(spikes) < self.cluster:
             return CLEAR
         return Untold(Severity.WARNING, lambda: self._finding(record))
 

@@ -36,7 +36,7 @@ class GroupSizeOne(Rule):
 
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(config, settings)
-        self._apart, self._size = Ewma(self.half_life), Ewma(self.half_life)
+        self._apart, self._size = Ewma(self.half_life), 0.0  # two means of the same weights
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
@@ -44,7 +44,7 @@ class GroupSizeOne(Rule):
         if advantage is None or reward is None:
             return NO_DATA
         apart = self._apart.update(record.step, abs(advantage - reward))
-        size = self._size.update(record.step, abs(reward))
+        self._size = size = self._size + (abs(reward) - self._size) / self._apart.weight
         if size == 0 or apart > self.same * size:
             return CLEAR
         return Untold(Severity.CRITICAL, lambda: self._finding(advantage, reward))

@@ -112,6 +112,7 @@ class KLRunaway(Rule):
         self._progress = Progress()
         self._first: int | None = None
         self._passed: int | None = None
+        self._log_fold = math.log(self.fold)
         self._matters, self._near = math.log(self.matters), math.log(self.matters / self.nearly)
         self._shown = 0.0  # the last logarithm, without what made it a spike
         self._ran_to = math.inf  # the smoothed log KL
@@ -143,7 +144,7 @@ class KLRunaway(Rule):
         self._mark(age, level)
         if level < self._matters and self._ran_to == math.inf:
             return CLEAR
-        there = level > self._ran_to - math.log(self.fold)
+        there = level > self._ran_to - self._log_fold
         if not there and self._ran_to < math.inf:
             self._ran_to, self._marks = math.inf, [float(age), level, level, level]  # it has come back: once more
         if level < self._matters or not self._runs_away(age):
@@ -156,9 +157,8 @@ class KLRunaway(Rule):
 
     def _held(self, step: int, value: float) -> float:
         """The value, or what is left of it where it is a spike."""
-        trend = self._log_kl
-        bound = math.log(self.fold)
-        if trend.count < 6 or trend.step is None or abs(value - self._shown) <= bound:
+        trend, bound = self._log_kl, self._log_fold
+        if abs(value - self._shown) <= bound or trend.count < 6 or trend.step is None:
             return value
         expected = trend.level + trend.slope * (step - trend.step)
         if abs(value - expected) <= bound:
@@ -170,7 +170,8 @@ class KLRunaway(Rule):
         marks = self._marks
         if age >= marks[0] / self.later:
             marks[:3] = float(age), marks[3], marks[1]
-        marks[3] = max(marks[3], level)
+        if level > marks[3]:
+            marks[3] = level
 
     def _runs_away(self, age: int) -> bool:
         trend, doublings = self._log_kl, (1 - self.later) / self.doubling  # at least, between two marks

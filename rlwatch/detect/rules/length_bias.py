@@ -84,15 +84,16 @@ class LengthBias(Rule):
         length, start = self._length.update(step, mean), self._length_start.value
         if start is None:
             start = self._length_start.update(mean)
-        level, reference = self._gap.update(step, gap), self._gap.start
+        mean_gap = self._gap
+        level, reference = mean_gap.update(step, gap), mean_gap.start
         if reference is None or start is None:
-            self._gap.keep()
+            mean_gap.keep()
             return NO_DATA
-        usual = reference * max(1.0, length / start) if reference > 0 else reference
+        usual = reference * (length / start) if reference > 0 and length > start else reference
         grown = (level - usual) / length
         if grown <= self.matters / 2:
-            self._gap.keep()
-        if grown <= self.matters or self._shrunk() or level - reference <= self.noise * self._gap.error_of_move:
+            mean_gap.keep()
+        if grown <= self.matters or self._shrunk() or level - reference <= self.noise * mean_gap.error_of_move:
             return CLEAR
         severity = Severity.WARNING if self._by_length and self._within else Severity.INFO
         return Untold(severity, lambda: self._finding(severity, level, reference, length, record))

@@ -50,7 +50,7 @@ class LengthCollapse(LengthRule):
         level = lengths.level
         if level is None:
             return NO_DATA
-        reference = min(lengths.start, lengths.at_gain)
+        reference = lengths.start if lengths.start < lengths.at_gain else lengths.at_gain
         if level >= self.fallen_to * reference:
             return CLEAR
         lost = lengths.lost(self.noise)

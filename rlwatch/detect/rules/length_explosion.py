@@ -70,36 +70,37 @@ class LengthExplosion(LengthRule):
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
-        truncated, length = finite(record, "length/truncated"), finite(record, "length/mean")
+        step, truncated, length = record.step, finite(record, "length/truncated"), finite(record, "length/mean")
         if self._entropy_start.value is None and (entropy := finite(record, "entropy/mean")) is not None:
             self._entropy_start.update(entropy)
         if truncated is not None:
-            self._truncated.update(record.step, truncated)
+            self._truncated.update(step, truncated)
             if self._truncated_start.value is None:
                 self._truncated_start.update(truncated)
             if truncated >= self.pinned and length is not None:
                 self._pinned_at = max(self._pinned_at, length)
         if length is not None and length > 0:
             if self._first_step is None:
-                self._first_step = record.step
-            self._see(record.step, math.log(length))
+                self._first_step = step
+            self._see(step, math.log(length))
         lengths = self._lengths
         lengths.update(record)
         level, start, at_gain = lengths.level, lengths.start, lengths.at_gain
         if level is None:
             return NO_DATA
-        if level <= max(self.grown * start, self.since_gain * at_gain) or not self._is_real(level / at_gain):
+        if level <= self.grown * start or level <= self.since_gain * at_gain or not self._is_real(level / at_gain):
             return CLEAR
         lost, more = lengths.lost(self.noise), self._truncated_more()
-        if lost < self.slipping and more < self.truncated_more and not lengths.progress.stalled(record.step):
+        if lost < self.slipping and more < self.truncated_more and not lengths.progress.stalled(step):
             return CLEAR
         severity = Severity.CRITICAL if lost >= self.lost else Severity.WARNING
         return Untold(severity, lambda: self._finding(severity, level, start, lost, record))
 
     def _see(self, step: int, value: float) -> None:
-        level, start = self._log_length.update(step, value), self._log_length.start
+        lengths = self._log_length
+        level, start = lengths.update(step, value), lengths.start
         if start is None or level - start < self._log_since:
-            self._log_length.keep()
+            lengths.keep()
         else:
             self._growth.update(step, value)
 

@@ -61,12 +61,13 @@ class LowDiversity(Rule):
         unique = finite(record, "groups/unique")
         if unique is None:
             return NO_DATA
-        level, start = self._unique.update(record.step, unique), self._unique.start
+        mean = self._unique
+        level, start = mean.update(record.step, unique), mean.start
         if start is None or level > (1 + self.fallen) / 2 * start:
-            self._unique.keep()
+            mean.keep()
         if start is None:
             return NO_DATA
-        if level > self.few or level > self.fallen * start or start - level < self.noise * self._unique.error_of_move:
+        if level > self.few or level > self.fallen * start or start - level < self.noise * mean.error_of_move:
             return CLEAR
         open_ = groups.split and groups.solved < self.solved
         lost = self._progress.stalled(record.step) or groups.stuck >= self.stuck

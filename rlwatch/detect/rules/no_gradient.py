@@ -51,12 +51,13 @@ class NoGradient(Rule):
         """See the class."""
         passed = 1 if self._step is None else record.step - self._step
         self._step = record.step
-        norm, kl = finite(record, "grad/norm"), finite(record, "kl/ref")
-        dead, spread = finite(record, "groups/zero_std"), finite(record, "groups/reward_std")
+        norm, dead = finite(record, "grad/norm"), finite(record, "groups/zero_std")
+        spread = finite(record, "groups/reward_std") if dead is None else None
+        kl = finite(record, "kl/ref") if passed != 1 else 0.0  # nobody asks in a row of one step
         if norm is None or (dead is None and spread is None) or (kl is None and passed > 1):
             return NO_DATA
         alive = dead <= self.alive if dead is not None else bool(spread)
-        still = norm == 0 and alive and (passed == 1 or kl == 0)
+        still = norm == 0 and alive and kl == 0
         share = self._still.update(record.step, float(still))
         if share < self.nearly_always:
             return CLEAR

@@ -94,7 +94,7 @@ class RegulariserDominates(Rule):
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
         step, regulariser = record.step, finite(record, "grad/regulariser_norm")
-        passed = 1 if self._step is None else max(1, step - self._step)
+        passed = 1 if self._step is None or step <= self._step else step - self._step
         self._step = step
         if regulariser == 0:
             return CLEAR  # all of the gradient is the policy's
@@ -110,8 +110,8 @@ class RegulariserDominates(Rule):
         elif dead is not None and dead >= _ALL:
             policy = 0.0
         nothing = policy is not None and self._is_nothing(policy)
-        age = finite(record, "rollouts/age")
-        if not nothing or not age:
+        age = finite(record, "rollouts/age") if nothing else None  # else nobody asks
+        if not age:
             self._streak.update(step, nothing)
         split_at = self._regulariser.step
         if split_at is not None and step - split_at <= self.patience:
@@ -135,13 +135,15 @@ class RegulariserDominates(Rule):
         exact = finite(record, "grad/policy_norm")
         if exact is not None:
             return exact
-        estimate, coefficient = finite(record, "grad/effective_estimate"), finite(record, "grad/clip_coef")
+        estimate = finite(record, "grad/effective_estimate")
+        coefficient = None if estimate is None else finite(record, "grad/clip_coef")
         return estimate / coefficient if estimate is not None and coefficient else None
 
     def _is_nothing(self, policy: float) -> bool:
         first, regulariser = self._policy_first.value, self._regulariser
-        most = math.inf if first is None else self.nothing * first
-        return policy <= min(most, self.nothing * regulariser.level if regulariser.weight else 0.0)
+        if policy > (self.nothing * regulariser.level if regulariser.weight else 0.0):
+            return False
+        return first is None or policy <= self.nothing * first
 
     def _moving(self, record: StepRecord) -> float:
         """The gradient's norm if it moves the policy though every group is dead; 0 where nothing proves it."""

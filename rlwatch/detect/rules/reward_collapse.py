@@ -11,7 +11,7 @@ from rlwatch.detect.config import updates_of
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import CountedEwma, Ewma
-from rlwatch.runs.records import Advice, Cause, Metrics, Severity, StepRecord
+from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
 
 
 class RewardCollapse(Rule):
@@ -82,45 +82,41 @@ class RewardCollapse(Rule):
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
-        reward = finite(record, "reward/mean")
-        entropy = finite(record, "entropy/mean")
+        step, smoothed = record.step, self._reward
+        reward, entropy = finite(record, "reward/mean"), finite(record, "entropy/mean")
         if entropy is not None:
-            now = self._entropy.update(record.step, entropy)
+            now = self._entropy.update(step, entropy)
             if self._lowest_entropy is None or now < self._lowest_entropy:
                 self._lowest_entropy = now
         if reward is None:
             return NO_DATA
-        spread = finite(record, "reward/std")
-        if spread is not None and self._lowest < 0:  # else nobody asks
-            self._spread.update(record.step, spread)
-        gone_since = self._gone_since(record.step, reward)
-        if self._reward.weight:
-            self._variance.update(record.step, (reward - self._reward.level) ** 2)
-        level = self._reward.update(record.step, reward)
+        if self._lowest < 0 and (spread := finite(record, "reward/std")) is not None:  # else nobody asks
+            self._spread.update(step, spread)
+        gone_since = self._gone_since(step, reward)
+        if smoothed.weight:
+            off = reward - smoothed.level
+            self._variance.update(step, off * off)
+        level = smoothed.update(step, reward)
         if level < self._lowest:
             self._lowest = level
         if self._first_step is None:
-            self._first_step = record.step
-        if record.step - self._first_step < self.half_life:
+            self._first_step = step
+        if step - self._first_step < self.half_life:
             return CLEAR  # a mean of a few values is still as noisy as they are
-        if self._best is None or level > self._best:
-            self._best, self._best_step, self._floor = level, record.step, self._lowest
+        best = self._best
+        if best is None or level > best:
+            self._best, self._best_step, self._floor = level, step, self._lowest
             self._entropy_at_best = self._entropy.level if self._entropy.weight else None
-        evidence, best = {"reward/mean": reward, "entropy/mean": entropy}, self._best
+            best = level
         if gone_since is not None:
-            return Untold(
-                Severity.CRITICAL, lambda: self._finding(Severity.CRITICAL, reward, best, evidence), gone_since
-            )
-        scale = self._scale()
-        fallen = self._best - level
-        if fallen <= self.slipping * scale:
-            return CLEAR
-        error = self._error()
-        rounding = 1e-9 * abs(self._best)
-        if fallen <= max(self.slipping * scale, self.noise * error, rounding):
+            critical = Severity.CRITICAL
+            return Untold(critical, lambda: self._finding(critical, reward, best, reward, entropy), gone_since)
+        scale, fallen = self._scale(best), best - level
+        least = self.slipping * scale
+        if fallen <= least or fallen <= max(self.noise * self._error(), 1e-9 * abs(best)):  # noise, or a rounding
             return CLEAR
         severity = Severity.CRITICAL if fallen >= self.lost * scale else Severity.WARNING
-        return Untold(severity, lambda: self._finding(severity, level, best, evidence))
+        return Untold(severity, lambda: self._finding(severity, level, best, reward, entropy))
 
     def _error(self) -> float:
         """The standard error of best − level: both carry one, the wider the more alike neighbouring rows are."""
@@ -130,14 +126,13 @@ class RewardCollapse(Rule):
         square = 2 * self._variance.level / self._reward.effective_count
         return math.sqrt(square * (1 + alike) / (1 - alike))
 
-    def _scale(self) -> float:
+    def _scale(self, best: float) -> float:
         """What there is to lose: the best reward.
 
         With rewards below 0 it is what was gained, but at least twice their spread and eight times the rows' scatter:
         half of it is then more than noise, which is autocorrelated, strays between its best and its worst.
         """
-        assert self._best is not None
-        gained = self._best - self._floor
+        gained = best - self._floor
         if self._floor == 0:
             return gained
         spread = self._spread.level if self._spread.weight else 0.0
@@ -146,29 +141,29 @@ class RewardCollapse(Rule):
 
     def _gone_since(self, step: int, reward: float) -> int | None:
         """Where a row has lost four fifths of the best, beyond the rows' scatter: since when each row has lost half."""
-        level = self._reward.level if self._reward.weight else reward
-        if self._best is None or self._best - reward < self.lost * self._scale():
-            residual = reward - level
-            self._scatter.update(step, residual**2)
-            if self._residual is not None:
-                self._alike.update(step, residual * self._residual)
+        best = self._best
+        if best is None or best - reward < self.lost * self._scale(best):
+            residual, before = reward - self._reward.level if self._reward.weight else 0.0, self._residual
+            self._scatter.update(step, residual * residual)
+            if before is not None:
+                self._alike.update(step, residual * before)
             self._residual, self._lost_since = residual, None
             return None
         if self._lost_since is None:
             self._lost_since = step
             return None
-        lost = self._best - reward
-        nearly_all = lost >= (1 - self.gone) * self._scale()
+        lost = best - reward
+        nearly_all = lost >= (1 - self.gone) * self._scale(best)
         known = self._floor == 0 or self._scatter.effective_count >= self.enough
         return self._lost_since if nearly_all and known and lost > self.noise * self._scatter.level**0.5 else None
 
-    def _finding(self, severity: Severity, level: float, best: float, evidence: Metrics) -> Finding:
+    def _finding(self, severity: Severity, level: float, best: float, reward: float, entropy: float | None) -> Finding:
         return Finding(
             severity=severity,
             value=level,
             reference=best,
             message=f"the reward is down to {level:.3g}, from {best:.3g} at step {self._best_step}",
-            evidence=evidence,
+            evidence={"reward/mean": reward, "entropy/mean": entropy},
             causes=self._causes(),
             advice=self._advice(),
         )

@@ -108,16 +108,17 @@ class RewardHacking(Rule):
             self._records = 0
             self._sizes = [*self._sizes[-7:], len(metrics)]
             self._meet(metrics)
-        own, low, lost, suspects = self.__dict__, self._low, self.lost, False
+        own, low, lost = self.__dict__, self._low, self.lost
         for i in range(self._used):
             part: Peak = own[_SLOTS[i]]
             value = finite(record, part.name)
             if value is not None:
                 part.follow(step, value)
                 best = part.best
-                low[i] = low[i] + 1 if best is not None and best - part.now >= lost * part.scale > 0 else 0
-            if low[i] >= self.rows:
-                suspects = True
+                if best is not None and best - part.now >= lost * part.scale > 0:
+                    low[i] += 1
+                elif low[i]:
+                    low[i] = 0
         reward, std = finite(record, "reward/mean"), finite(record, "reward/std")
         if reward is None:
             return NO_DATA
@@ -126,7 +127,7 @@ class RewardHacking(Rule):
         self._total.follow(step, reward)
         if self._total.start is None:
             return NO_DATA
-        return self._judge(record) if suspects else CLEAR
+        return self._judge(record) if max(low) >= self.rows else CLEAR
 
     def _follows(self, name: str, first: float) -> Peak:
         return Peak(self.half_life, first=int(first), name=name, slack=self.slack, gain=self.gain)

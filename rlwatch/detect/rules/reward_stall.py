@@ -103,10 +103,11 @@ class RewardStall(Rule):
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
         step, reward = record.step, finite(record, "reward/mean")
-        self._progress.update(record)
-        self._dead.update(record)
-        if self._dead_start.value is None and self._dead.known:
-            self._dead_start.update(self._dead.unsolved)
+        progress, dead = self._progress, self._dead
+        progress.update(record)
+        dead.update(record)
+        if self._dead_start.value is None and dead.known:
+            self._dead_start.update(dead.unsolved)
         active, effective = finite(record, "signal/active_tokens"), finite(record, "grad/effective_norm")
         if active is not None:
             self._active.update(step, active)
@@ -121,21 +122,21 @@ class RewardStall(Rule):
             self._most_lr = rate
         if reward is None:
             return NO_DATA
-        still = step - self._progress.best_step
+        still = step - progress.best_step
         if still < self.long or self._is_done():
             return CLEAR
         causes = self._absent(step)
-        dead = self._dead_groups()
-        if not causes and dead is not None and self._is_told():
-            return CLEAR
-        causes = causes if dead is None else [dead, *causes]
+        if dead.unsolved >= self.dead and (found := self._dead_groups()) is not None:
+            if not causes and self._is_told():
+                return CLEAR
+            causes = [found, *causes]
         if not causes and still < self.very_long:
             return CLEAR
         severity = Severity.WARNING if causes else Severity.INFO
         return Untold(severity, lambda: self._finding(severity, still, causes, record))
 
     def _is_done(self) -> bool:
-        if self._dead.known and self._dead.split:
+        if self._dead.split:
             return self._dead.solved >= self.solved
         return self._progress.is_near_best(self._progress.level, self.near_best)
 
@@ -146,7 +147,7 @@ class RewardStall(Rule):
 
     def _dead_groups(self) -> Cause | None:
         dead = self._dead
-        if not dead.known or dead.unsolved < self.dead or not (self._dead_risen() or dead.unsolved >= self.hopeless):
+        if not dead.known or not (self._dead_risen() or dead.unsolved >= self.hopeless):
             return None
         least = "" if dead.split else "at least "
         return Cause(
@@ -157,16 +158,11 @@ class RewardStall(Rule):
     def _absent(self, step: int) -> list[Cause]:
         """What else shows that there is nothing to learn from."""
         causes = []
-        if self._active.weight and self._is_fresh(self._active, step) and self._active.level <= self.active:
-            share = self._active.level
+        share, level = self._active.level, self._effective.level  # NaN, which is not below anything, before the first
+        if share <= self.active and self._is_fresh(self._active, step):
             causes.append(Cause(f"{share:.1%} of the tokens move the policy", {"signal/active_tokens": share}))
         start = self._effective_start.value
-        if (
-            start is not None
-            and self._is_fresh(self._effective, step)
-            and self._effective.level <= self.gradient * start
-        ):
-            level = self._effective.level
+        if start is not None and level <= self.gradient * start and self._is_fresh(self._effective, step):
             causes.append(
                 Cause(
                     f"the gradient from the rewards is down to {level:.2g}, from {start:.2g} at first",

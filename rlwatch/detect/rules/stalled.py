@@ -80,11 +80,15 @@ class Stalled(Rule):
         self._step, self._time = step, at
         if last is None or not known or not gap >= 0:  # the first one, or a clock that was set back
             return NO_DATA
-        passed, spacing = max(1, step - last), self._spacing
+        passed, spacing = step - last if step > last else 1, self._spacing
         self._spacing = passed
         times = passed / spacing if spacing and passed > spacing else 1.0
-        limit, usual, slowest = self.limit, self._usual, self._slowest
-        self._learn(min(gap / times, limit))
+        usual, slowest, paced = self._usual, self._slowest, gap / times
+        if usual is not None and paced <= self.least:  # no limit is lower
+            self._learn(paced)
+            return CLEAR
+        limit = self.limit
+        self._learn(min(paced, limit))
         if limit == math.inf:
             return NO_DATA
         if gap <= limit * times:
@@ -128,11 +132,13 @@ class Stalled(Rule):
 
     def _learn(self, gap: float) -> None:
         self._gaps += 1
-        self._slowest = max(gap, self._slowest * self._fading)
-        if self._usual is None:
+        slowest, usual = self._slowest * self._fading, self._usual
+        self._slowest = gap if gap > slowest else slowest
+        if usual is None:
             self._usual = self._first.update(gap)
         else:  # towards the median, whatever the size of the gap
-            self._usual = max(1e-3, self._usual * (self._up if gap > self._usual else 1 / self._up))
+            usual *= self._up if gap > usual else 1 / self._up
+            self._usual = usual if usual > 1e-3 else 1e-3
 
     def _finding(self, severity: Severity, since: float, message: str, limit: float, causes: list[Cause]) -> Finding:
         if self.config.get("use_vllm") is True and self.config.get("vllm_mode") == "server":

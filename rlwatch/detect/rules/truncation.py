@@ -45,7 +45,10 @@ class Truncation(Rule):
         """See the class."""
         reward = finite(record, "reward/mean")
         if reward is not None:
-            self._worst, self._best = min(self._worst, reward), max(self._best, reward)
+            if reward < self._worst:
+                self._worst = reward
+            if reward > self._best:
+                self._best = reward
         truncated = finite(record, "length/truncated")
         if truncated is None:
             return NO_DATA
