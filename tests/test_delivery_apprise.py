@@ -30,7 +30,7 @@ def test_a_message_says_the_same_as_elsewhere(hook: Hook) -> None:
     assert (bad["title"], bad["type"]) == ("🔴 CRITICAL · dead-groups · night-run and 1 more", "failure")
     assert bad["message"].startswith("🔴 CRITICAL · dead-groups · night-run\nWhat: 92% of the groups are dead")
     assert "🟢 RESOLVED · truncation · night-run" in bad["message"]
-    assert bad["message"].endswith("Page: http://box:8050/run/night-run")
+    assert bad["message"].endswith("Page: http://box:8050/run/night-run/alert/dead-groups/188")
     assert (over["title"], over["type"]) == ("🟢 RESOLVED · dead-groups · night-run", "success")
     assert over["message"].startswith("What: 92%")
 

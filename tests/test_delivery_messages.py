@@ -25,11 +25,11 @@ def test_the_message_says_what_since_when_which_number_why_and_what_to_try() -> 
         "Likely cause: siblings are alike: 1.2 distinct completions a group",
         "Try: raise the temperature [arXiv 2503.14476]",
         "",
-        "Page: http://box:8050/run/night-run",
+        "Page: http://box:8050/run/night-run/alert/dead-groups/188",
     ]
     sections = [block["text"]["text"] for block in message["blocks"]]
     assert sections[0].startswith("*🔴 CRITICAL · dead-groups · night-run*\n*What*: 92%")
-    assert sections[1] == "<http://box:8050/run/night-run|Open the run's page>"
+    assert sections[1] == "<http://box:8050/run/night-run/alert/dead-groups/188|Open the alert's page>"
 
 
 def test_an_end_is_told_as_an_end_and_what_changed_often_with_a_count() -> None:

@@ -67,7 +67,7 @@ class Apprise:
         several = len(ordered) > 1
         texts = ["\n".join([*([title(message.alert)] if several else []), *lines(message, now)]) for message in ordered]
         worst = ordered[0].alert
-        page = page_of(self._page, worst.run)
+        page = page_of(self._page, worst)
         order = {
             "url": self._url,
             "title": title(worst) + (f" and {len(ordered) - 1} more" if several else ""),

@@ -3,6 +3,7 @@
     runs/<run>/outbox/<time>-<number>.<channel>.json    waits; one small file a change and channel, put there by rename
     runs/<run>/outbox/sent/                             has arrived
     runs/<run>/outbox/refused/                          never will: the other side said that it does not take it
+    runs/<run>/outbox/quiet/                            never will: somebody had acknowledged it, or silenced its rule
 
 A rename, made once the other side has answered, is the note that something was sent. A lock that ends with its process
 tells what was left behind from what another process is sending.
@@ -17,10 +18,11 @@ import math
 import os
 import threading
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from rlwatch.alerts.obeying import Watch
 from rlwatch.alerts.pacing import Told
 from rlwatch.runs.jsonl import encode
 from rlwatch.runs.reader import alert_of
@@ -64,16 +66,19 @@ class Box:
 
     Args:
         folder: The run's outbox; None without a disk.
+        clock: Unix seconds.
 
     Attributes:
+        watch: What people have answered to the run's alerts.
         waiting: The changes that wait, in the order in which they were put there.
         told: What was told, by channel and rule.
         sent: When each change was sent, by its key.
         held: Whether this process may send what is here.
     """
 
-    def __init__(self, folder: Path | None) -> None:
+    def __init__(self, folder: Path | None, clock: Callable[[], float] = time.time) -> None:
         self.folder = folder
+        self.watch = Watch(folder.parent if folder is not None else None, clock)
         self.waiting: list[Change] = []
         self.told: dict[tuple[str, str], Told] = {}
         self.sent: dict[tuple[str, ...], float] = {}

@@ -3,7 +3,7 @@
 One thread a session sends. What it does not get through it tries again, later each time; an alert is sent twice only
 where a kill fell between the other side's answer and the note of it. What a process left behind is sent by the next
 session in the same folder of runs. The files are in [`box`][rlwatch.alerts.box], how often somebody is told in
-[`pacing`][rlwatch.alerts.pacing].
+[`pacing`][rlwatch.alerts.pacing], what people have answered in [`obeying`][rlwatch.alerts.obeying].
 """
 
 from __future__ import annotations
@@ -20,6 +20,7 @@ from pathlib import Path
 
 from rlwatch.alerts.box import Box, Change
 from rlwatch.alerts.channel import Channel, Message, Refused, TryLater
+from rlwatch.alerts.obeying import LOOK, sort
 from rlwatch.alerts.pacing import Told
 from rlwatch.runs.records import Alert, AlertState
 
@@ -74,7 +75,7 @@ class Outbox:
         self._longest_wait = longest_wait
         self._clock = clock
         self._changed = threading.Condition()
-        self._own = Box(folder)
+        self._own = Box(folder, clock)
         self._boxes = [self._own]
         self._tries: dict[str, int] = {}
         self._not_before: dict[str, tuple[float, bool]] = {}  # when, and whether the other side asked for it
@@ -156,10 +157,12 @@ class Outbox:
         for folder in sorted(self._others.glob("*/outbox")):
             if folder == self._own.folder or not any(folder.glob("*.json")):
                 continue
-            box = Box(folder)
+            box = Box(folder, self._clock)
             with contextlib.suppress(OSError):
                 if box.acquire(foreign=True):
                     box.load(names, self._clock(), self._repeat)
+                    self._look(box)
+                    box.waiting = [c for c in box.waiting if box.watch.silence(c.alert.rule) is None]  # stay there
                     if box.waiting:
                         with self._changed:
                             self._boxes.append(box)
@@ -183,10 +186,11 @@ class Outbox:
                 for box in self._boxes:
                     box.release()
 
-    def _next(self) -> tuple[Channel, Box, list[list[Change]]] | None:
-        """Wait until something is to be sent; None when it is time to end."""
-        with self._changed:
-            while True:
+    def _next(self) -> tuple[Channel | None, Box, list[list[Change]]] | None:
+        """Wait until something is to be sent, or to be put away (through None); None when it is time to end."""
+        while True:
+            self._obey()
+            with self._changed:
                 now = self._clock()
                 if self._deadline is not None and now >= self._deadline:
                     return None
@@ -195,9 +199,46 @@ class Outbox:
                     return work
                 if self._deadline is not None and (when >= self._deadline):
                     return None
-                self._changed.wait(None if when == math.inf else max(0.001, when - now))
+                pause = min(math.inf if self._own.folder is None else LOOK, max(0.001, when - now))
+                self._changed.wait(None if pause == math.inf else pause)
 
-    def _due(self, now: float) -> tuple[tuple[Channel, Box, list[list[Change]]] | None, float]:
+    def _obey(self) -> None:
+        """Look at what people have answered. What a silence held back, and still fires when it ends, is told."""
+        for box in list(self._boxes):
+            ended = self._look(box)
+            if not ended:
+                continue
+            with self._changed:
+                for change in box.waiting:
+                    if change.alert.rule in ended:
+                        change.put = -math.inf
+            if box is self._own:  # told before the silence, or not: it fires after it
+                for alert in box.watch.still_firing(ended & box.watch.standing.silenced.keys()):
+                    self._remind(alert)
+
+    def _look(self, box: Box) -> frozenset[str]:
+        try:
+            return box.watch.look()
+        except Exception as error:
+            self._note("reading who has acknowledged what", error)
+            return frozenset()
+
+    def _remind(self, alert: Alert) -> None:
+        for channel in self._channels:
+            if alert.severity.rank < channel.least.rank or not channel.active:
+                continue
+            with self._changed:
+                if any(c.channel == channel.name and c.alert.rule == alert.rule for c in self._own.waiting):
+                    continue
+            change = Change(alert, channel.name, -math.inf, None)
+            try:
+                self._own.write(change)
+            except OSError as error:  # it is sent all the same
+                self._note("writing an alert to the outbox", error)
+            with self._changed:
+                self._own.waiting.append(change)
+
+    def _due(self, now: float) -> tuple[tuple[Channel | None, Box, list[list[Change]]] | None, float]:
         """What is to be sent now; if nothing is, when to look again."""
         soonest = math.inf
         for box in self._boxes:
@@ -212,7 +253,12 @@ class Outbox:
                 for change in box.waiting:
                     if change.channel == channel.name:
                         rules.setdefault(change.alert.rule, []).append(change)
-                if not rules or not channel.active:
+                if not channel.active:
+                    continue
+                rules, never = self._obeyed(box, channel, rules)
+                if never:
+                    return (None, box, [never]), now
+                if not rules:
                     continue
                 times = {rule: self._when(box, channel, changes) for rule, changes in rules.items()}
                 earliest = max(min(times.values()), self._not_before.get(channel.name, (-math.inf, False))[0])
@@ -226,6 +272,21 @@ class Outbox:
                 return (channel, box, [list(changes) for changes in ready]), now
         return None, soonest
 
+    def _obeyed(
+        self, box: Box, channel: Channel, rules: dict[str, list[Change]]
+    ) -> tuple[dict[str, list[Change]], list[Change]]:
+        """What people want to be told of what waits, by rule; and what they never want to be told."""
+        tell: dict[str, list[Change]] = {}
+        never: list[Change] = []
+        for rule, changes in rules.items():
+            told = box.told.get((channel.name, rule), Told())
+            alerts = [change.alert for change in changes]
+            may, not_ever = sort(alerts, box.watch, told, ending=self._deadline is not None)
+            never += [changes[place] for place in not_ever]
+            if may:
+                tell[rule] = [changes[place] for place in may]
+        return tell, never
+
     def _when(self, box: Box, channel: Channel, changes: Sequence[Change]) -> float:
         """When a rule's changes are to be told, all together."""
         if self._deadline is not None:
@@ -234,7 +295,10 @@ class Outbox:
         wait = self._together if channel.together else 0.0
         return told.when([(change.alert, change.put + wait) for change in changes], self._repeat)
 
-    def _attempt(self, channel: Channel, box: Box, groups: list[list[Change]]) -> None:
+    def _attempt(self, channel: Channel | None, box: Box, groups: list[list[Change]]) -> None:
+        if channel is None:
+            self._finish(box, groups, "quiet")
+            return
         try:
             channel.send([Message(tuple(change.alert for change in changes)) for changes in groups])
         except TryLater as problem:

@@ -135,10 +135,10 @@ def payload(messages: Sequence[Message], *, page: str = "", now: float | None = 
         head, body = title(message.alert), lines(message, now)
         texts.append("\n".join([head, *body]))
         blocks.append(_section("\n".join([f"*{_escape(head)}*", *map(_marked, body)])))
-    link = page_of(page, ordered[0].alert.run)
+    link = page_of(page, ordered[0].alert)
     if link:
         texts.append(f"Page: {link}")
-        blocks.append(_section(f"<{_escape(link)}|Open the run's page>"))
+        blocks.append(_section(f"<{_escape(link)}|Open the alert's page>"))
     if len(blocks) > 50:  # Slack's limit
         blocks = [*blocks[:49], _section("... and more: see the run's alerts.jsonl")]
     return {"text": _escape("\n\n".join(texts))[:39_000], "blocks": blocks}

@@ -19,8 +19,7 @@ _STYLES = {Severity.INFO: "cyan", Severity.WARNING: "yellow", Severity.CRITICAL:
 def render(alert: Alert, *, color: bool = False) -> str:
     """One change of an alert as text: what, since when, the numbers, why, what to try. For info, a line."""
     if alert.severity is Severity.INFO:
-        when = f"over at step {alert.resolved_step}" if alert.resolved_step is not None else f"since step {alert.since}"
-        return f"rlwatch · info · {alert.rule} · run {alert.run}: {alert.message} ({when})"
+        return f"rlwatch · info · {alert.rule} · run {alert.run}: {alert.message} ({_when(alert)})"
     buffer = io.StringIO()
     console = Console(
         file=buffer, width=WIDTH, force_terminal=color, color_system="standard" if color else None, highlight=False
@@ -61,9 +60,16 @@ def say(text: str) -> None:
         sys.stdout.flush()
 
 
-def show(alert: Alert) -> None:
-    """Print an alert's block, in colour on a terminal."""
-    say("\n" + render(alert, color=sys.stdout.isatty()) + "\n")
+def show(alert: Alert, quiet: str = "") -> None:
+    """Print an alert's block, in colour on a terminal; a line where nobody wants to be told, and why."""
+    if quiet:
+        say(f"rlwatch · {alert.rule} · {alert.severity.value} · {quiet}: {alert.message} ({_when(alert)})")
+    else:
+        say("\n" + render(alert, color=sys.stdout.isatty()) + "\n")
+
+
+def _when(alert: Alert) -> str:
+    return f"over at step {alert.resolved_step}" if alert.resolved_step is not None else f"since step {alert.since}"
 
 
 def _number(name: str, value: float | None) -> str:

@@ -57,8 +57,9 @@ def worst_first(messages: Iterable[Message]) -> Sequence[Message]:
     return sorted(messages, key=lambda m: (m.alert.state is AlertState.RESOLVED, -m.alert.severity.rank))
 
 
-def page_of(page: str, run: str) -> str:
-    """The address of a run's page, given that of the live page; empty where there is none."""
+def page_of(page: str, alert: Alert) -> str:
+    """The address of an alert's page, given that of the live page; empty where there is none."""
     if not page.startswith(("http://", "https://")):
         return ""
-    return f"{page.rstrip('/')}/run/{urllib.parse.quote(run, safe='')}" if run else page
+    run, rule = (urllib.parse.quote(name, safe="") for name in (alert.run, alert.rule))
+    return f"{page.rstrip('/')}/run/{run}/alert/{rule}/{alert.since}" if run else page

@@ -13,6 +13,7 @@ from typing import Any
 
 from rlwatch.alerts import stdout
 from rlwatch.alerts.configured import Delivery
+from rlwatch.alerts.obeying import Watch
 from rlwatch.alerts.outbox import Outbox
 from rlwatch.capture.acting import Acting
 from rlwatch.capture.clock import Clock
@@ -75,6 +76,7 @@ class Session:
         self._judging = threading.RLock()  # the clock judges too; on_alert may close a Monitor
         self._wandb = WandbStream()
         self._outbox = guard.run("opening the outbox", self._open_outbox, root)
+        self._watch = Watch(self.path)
         guard.on_new_fault = self._save_faults
         if resumption is not None and resumption.run is not None and self.writer is not None:
             guard.run("setting rollouts aside", self.writer.set_aside, resumption.back_to)
@@ -186,9 +188,9 @@ class Session:
             self.guard.run("putting an alert into the outbox", self._outbox.put, alert)
         if self.writer is not None:
             self.guard.run("writing an alert", self.writer.alert, alert)
-        self.guard.run("printing an alert", stdout.show, alert)
-
-        self._acting.heard(alert)
+        self.guard.run("reading who has acknowledged what", self._watch.look)
+        self.guard.run("printing an alert", stdout.show, alert, self._watch.why_quiet(alert))
+        self._acting.heard(alert)  # whatever was acknowledged or silenced: that is about telling
 
     def _tick(self) -> None:
         with self._judging:

@@ -171,6 +171,12 @@ def latest_alerts(changes: Sequence[Alert]) -> list[Alert]:
     return list(newest.values())
 
 
+def newest_step(run: Path) -> int | None:
+    """A run's newest step, read in a time that does not grow with the run; None where it has none."""
+    last = _newest(run / METRICS_FILE, _record)
+    return last.step if last is not None else None
+
+
 def read_summary(run: Path, now: float | None = None) -> RunSummary:
     """One line about a run.
 
@@ -216,7 +222,7 @@ def list_runs(root: Path, now: float | None = None) -> tuple[list[RunSummary], l
     runs: list[RunSummary] = []
     skipped: list[Skipped] = []
     for entry in entries:
-        if entry.name.startswith(".") or entry.name == "rlwatch.toml":
+        if entry.name.startswith(".") or entry.name in ("rlwatch.toml", "_reports"):
             continue
         if not entry.is_dir():
             skipped.append(Skipped(entry, "it is a file, not a run directory"))

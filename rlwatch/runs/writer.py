@@ -84,8 +84,8 @@ class RunWriter:
         self._info: dict[str, Any] = {**made, **info}
         if back_to is None:
             self._write_info()
-        self._metrics = _LineFile(path / f"metrics.rank{rank}.jsonl")
-        self._alerts = _LineFile(path / "alerts.jsonl")
+        self._metrics = LineFile(path / f"metrics.rank{rank}.jsonl")
+        self._alerts = LineFile(path / "alerts.jsonl")
         self._shards = _ShardThread(path / "rollouts", on_fault)
         if back_to is not None:
             marker = encode({MARKER: back_to, "time": time.time()})
@@ -182,7 +182,7 @@ def _step_of(shard: Path) -> int:
     return int(digits) if digits.isdecimal() else -1
 
 
-class _LineFile:
+class LineFile:
     """A file of lines that is only ever appended to, a line a write."""
 
     def __init__(self, path: Path) -> None:
@@ -191,6 +191,12 @@ class _LineFile:
         self._torn = _is_torn(path)
 
     def write(self, line: str) -> None:
+        """Append a line.
+
+        Raises:
+            OSError: The disk is full, or the file was deleted.
+            ValueError: It is closed.
+        """
         if self._fd is None:
             raise ValueError(f"{self._path} is closed")
         if os.fstat(self._fd).st_nlink == 0:  # else it would be written to nowhere, without an error
@@ -205,6 +211,7 @@ class _LineFile:
             raise OSError(f"only {written} of {len(data)} bytes of a line fitted into {self._path}")
 
     def close(self) -> None:
+        """Close the file; once more does no harm."""
         if self._fd is not None:
             os.close(self._fd)
             self._fd = None
