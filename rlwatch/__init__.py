@@ -15,10 +15,11 @@ if TYPE_CHECKING:
     from rlwatch.audit.result import audit
     from rlwatch.capture.callback import RLWatchCallback, watch
     from rlwatch.capture.monitor import Monitor
+    from rlwatch.notebook import show
     from rlwatch.report.analysis import analyze
     from rlwatch.report.analysis import load_run as load
 
-__all__ = ["Monitor", "RLWatchCallback", "__version__", "analyze", "audit", "load", "watch"]
+__all__ = ["Monitor", "RLWatchCallback", "__version__", "analyze", "audit", "load", "show", "watch"]
 
 _NEEDS_TRL = {"RLWatchCallback", "watch"}
 
@@ -37,6 +38,10 @@ def __getattr__(name: str) -> Any:
         from rlwatch.report import analysis
 
         return analysis.analyze if name == "analyze" else analysis.load_run
+    if name == "show":
+        from rlwatch.notebook import show
+
+        return show
     if name not in _NEEDS_TRL:
         raise AttributeError(f"module 'rlwatch' has no attribute {name!r}")
     try:

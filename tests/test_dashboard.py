@@ -20,7 +20,7 @@ from rlwatch.runs.records import Advice, Alert, AlertState, Cause, Severity, Ste
 from rlwatch.runs.writer import RunWriter
 from rlwatch_dashboard import PortTakenError, create_app, feed, figures, numbers, run_in_background, theme
 from rlwatch_dashboard.app import page_at
-from rlwatch_dashboard.pages.run import chunk as run_page_chunk
+from rlwatch_dashboard.pages.run_answers import chunk as run_page_chunk
 
 METRICS = {
     "entropy/mean": 1.5,
@@ -382,18 +382,6 @@ def test_without_runs_the_page_says_what_to_do(tmp_path: Path, make: bool) -> No
     assert "rlwatch lab failure-room" in text
 
 
-def test_the_list_shows_the_runs_and_what_was_skipped(tmp_path: Path) -> None:
-    writer = new_run(tmp_path, "good run", steps=3)
-    writer.append(StepRecord(4, time.time(), {"reward/mean": 0.75}))
-    writer.alert(alert("firing", 3))
-    (tmp_path / "notes.txt").write_text("hello")
-    (tmp_path / "other").mkdir()
-    text = text_of(page_at(tmp_path, "/")[0])
-    for words in ("good run", "live", "Not learning since step 5", "0.75", "critical", "1 open", "notes.txt", "other"):
-        assert words in text
-    assert "1.5" not in text  # entropy is absent at step 4: a dash, neither zero nor the step before
-
-
 def test_a_run_page_says_how_the_run_is(tmp_path: Path) -> None:
     config = {"loss_type": "dapo", "epsilon": 0.2, "max_steps": 700, "seed": 42}
     fault = {"where": "on_step_end", "error": "KeyError: 'x'", "count": 3}
@@ -477,7 +465,7 @@ def ask(app: Any, first_output: str, **state: Any) -> Any:
         "outputs": [{"id": name, "property": prop} for name, prop in outputs],
         "inputs": [{**item, "value": 1} for item in callback["inputs"]],
         "changedPropIds": [f"{callback['inputs'][0]['id']}.n_intervals"],
-        "state": [{**item, "value": state[item["id"]]} for item in callback["state"]],
+        "state": [{**item, "value": state.get(item["id"])} for item in callback["state"]],
     }
     return app.server.test_client().post("/_dash-update-component", json=body)
 
@@ -506,25 +494,6 @@ def test_a_run_that_vanished_is_said_once(tmp_path: Path) -> None:
     response = json.loads(answer.data)["response"]
     assert "no longer there" in response["headline"]["children"]
     assert ask(app, "chunk.data", run="../run", cursor=response["chunk"]["data"]["to"]).status_code == 204
-
-
-def test_an_unchanged_list_answers_with_nothing(tmp_path: Path) -> None:
-    writer = new_run(tmp_path, steps=3)
-    app = create_app(tmp_path)
-    first = json.loads(ask(app, "runs.children", **{"runs-shown": ""}).data)["response"]
-    shown = first["runs-shown"]["data"]
-    assert ask(app, "runs.children", **{"runs-shown": shown}).status_code == 204
-    writer.append(record(4))
-    assert ask(app, "runs.children", **{"runs-shown": shown}).status_code == 200
-
-
-def test_two_apps_in_one_process_do_not_meet(tmp_path: Path) -> None:
-    new_run(tmp_path / "a", "one", steps=1)
-    new_run(tmp_path / "b", "two", steps=1)
-    apps = [create_app(tmp_path / "a"), create_app(tmp_path / "b")]
-    answers = [ask(app, "runs.children", **{"runs-shown": ""}).get_data(as_text=True) for app in apps]
-    assert ['"one"' in answers[0], '"two"' in answers[0]] == [True, False]
-    assert ['"one"' in answers[1], '"two"' in answers[1]] == [False, True]
 
 
 # Serving

@@ -177,12 +177,12 @@ def test_charts_out_of_view_catch_up_when_they_come_into_view(browser: Any, tmp_
     writer = new_run(tmp_path, steps=100)
     with visit(browser, tmp_path, viewport={"width": 390, "height": 700}) as seen:
         seen.open("run/run")
-        seen.wait_for_points("step_seconds", 100)
+        seen.wait_for_points("loss", 100)
         writer.append(record(101))
         seen.wait("document.querySelector('#vitals').innerText.includes('step 101')")
-        assert seen.page.evaluate(f"{TRACE}('step_seconds').x.length") == 100
-        seen.page.locator(".card").last.scroll_into_view_if_needed()
-        seen.wait_for_points("step_seconds", 101)
+        assert seen.page.evaluate(f"{TRACE}('loss').x.length") == 100
+        seen.page.locator(".card:has([data-latest=loss])").scroll_into_view_if_needed()
+        seen.wait_for_points("loss", 101)
         assert seen.page.evaluate("document.documentElement.scrollWidth <= innerWidth")
         assert seen.is_clean()
 
@@ -195,6 +195,7 @@ def test_a_run_that_begins_under_an_open_page_fills_its_charts(browser: Any, tmp
         writer.append(record(1))
         seen.wait_for_points("entropy/mean", 1)
         writer.append(record(2, **{"eval/new": 1.0}))
+        seen.page.get_by_text("Evaluation").click()
         seen.wait_for_points("eval/new", 1)
         seen.wait_for_points("entropy/mean", 2)
         assert seen.is_clean()
@@ -237,7 +238,7 @@ def test_text_from_a_run_is_text(browser: Any, tmp_path: Path) -> None:
     writer.update_info(correct=evil, config={evil: evil}, faults=[{"where": evil, "error": evil, "count": 1}])
     with visit(browser, tmp_path) as seen:
         seen.open()
-        seen.page.get_by_role("link").nth(1).click()
+        seen.page.locator("main").get_by_role("link", name="<img").first.click()
         seen.wait_for_points("entropy/mean", 1)
         seen.wait(f"{PLOTS}[0]._fullLayout.annotations.length === 1")
         assert evil in seen.page.locator(".alert .message").inner_text()

@@ -25,6 +25,7 @@ FLOORS = {
     "report": 5,
     "lab": 5,
     "cli": 6,
+    "notebook": 6,
     "__main__": 6,
     "rlwatch_dashboard": 6,
     "_version": 0,

@@ -8,10 +8,15 @@ from typing import Any
 from urllib.parse import unquote
 
 import dash_mantine_components as dmc
-from dash import ClientsideFunction, Dash, Input, Output, dcc, html
+from dash import ClientsideFunction, Dash, Input, Output, ctx, dcc, html
+from dash.exceptions import PreventUpdate
 
-from rlwatch_dashboard import addresses, theme
+from rlwatch_dashboard import addresses, downloads, theme
+from rlwatch_dashboard.access import Access, guard
 from rlwatch_dashboard.feed import load
+from rlwatch_dashboard.pages import alert as alert_page
+from rlwatch_dashboard.pages import alerts as alerts_part
+from rlwatch_dashboard.pages import compare as compare_page
 from rlwatch_dashboard.pages import completions as completions_page
 from rlwatch_dashboard.pages import denominators as denominators_page
 from rlwatch_dashboard.pages import run as run_page
@@ -65,8 +70,14 @@ POLICY = "; ".join(
 """The browser itself keeps every request of the page on this machine, whatever a run's files say."""
 
 
-def create_app(given: Path | Sequence[Path] | Roots) -> Dash:
-    """The app for the runs under a folder or several. None need exist yet. The app keeps nothing between requests."""
+def create_app(given: Path | Sequence[Path] | Roots, *, access: Access | None = None, base_path: str = "") -> Dash:
+    """The app for the runs under a folder or several. None need exist yet. The app keeps nothing between requests.
+
+    Args:
+        given: The folders.
+        access: Who may see it; by default whoever asks for it by a name of this machine.
+        base_path: What stands before every address, as "/rlwatch"; the server that runs the app takes it away.
+    """
     roots = Roots.of(given)
     app = Dash(
         __name__,
@@ -74,13 +85,20 @@ def create_app(given: Path | Sequence[Path] | Roots) -> Dash:
         update_title=None,
         index_string=INDEX.replace("%COLOURS%", theme.css_variables()).replace("%SCHEME%", SCHEME),
         suppress_callback_exceptions=True,
+        routes_pathname_prefix="/",
+        requests_pathname_prefix=f"{base_path}/",
     )
+    guard(app.server, access or Access())
     app.layout = _shell  # called for each page load: its links know where the site is
     _route(app, roots)
     runs_page.register(app, roots)
     for page in RUN_PAGES.values():
         page.register(app, roots)
     completions_page.register(app, roots)
+    alert_page.register(app, roots)
+    alerts_part.register(app, roots)
+    compare_page.register(app, roots)
+    downloads.register(app, roots)
     app.server.after_request(_add_headers)
     return app
 
@@ -93,8 +111,12 @@ def page_at(
     steps = addresses.parts_of(pathname)
     if not steps:
         return runs_page.layout(roots), "Runs · rlwatch"
+    if steps == ["compare"]:
+        return compare_page.layout(roots, search), compare_page.TITLE
     start, name, part = steps[0], unquote(steps[1]) if len(steps) > 1 else "", "/".join(steps[2:])
     run = roots.find(name) if start == "run" else None
+    if run is not None and len(steps) == 5 and steps[2] == "alert":
+        return _alert_at(run, name, *map(unquote, steps[3:]))
     if run is None or part not in (*RUN_PAGES, "completions"):
         why = "there is no such run here." if start == "run" and run is None else "there is no such page."
         what = name if start == "run" and run is None else f"/{'/'.join(steps)}"
@@ -105,7 +127,16 @@ def page_at(
         now = load(run, name)
     except ValueError as error:
         return [not_found(name, f"{error}.")], "Not found · rlwatch"
-    return RUN_PAGES[part].layout(now), RUN_PAGES[part].title(now.summary)
+    page = run_page.layout(now, search, roots) if part == "" else RUN_PAGES[part].layout(now)
+    return page, RUN_PAGES[part].title(now.summary)
+
+
+def _alert_at(run: Path, key: str, rule: str, since: str) -> tuple[list[Any], str]:
+    try:
+        page = alert_page.layout(run, key, rule, since)
+        return page, alert_page.title(run.name, rule) if len(page) > 1 else "Not found · rlwatch"
+    except ValueError as error:
+        return [not_found(key, f"{error}.")], "Not found · rlwatch"
 
 
 def _shell() -> Any:
@@ -118,7 +149,13 @@ def _shell() -> Any:
     )
     bar = html.Div(
         [
-            html.Nav([dcc.Link("rlwatch", href=addresses.runs(), className="brand")], **{"aria-label": "Site"}),
+            html.Nav(
+                [
+                    dcc.Link("rlwatch", href=addresses.runs(), className="brand"),
+                    dcc.Link("Compare", href=addresses.compare()),
+                ],
+                **{"aria-label": "Site"},
+            ),
             html.Div(id="connection", role="status"),
             toggle,
         ],
@@ -147,6 +184,8 @@ def _route(app: Dash, roots: Roots) -> None:
         Input("reload", "data"),
     )
     def show(pathname: str | None, search: str | None, _: Any) -> Any:
+        if runs_page.follows_by_itself(pathname, ctx.triggered_prop_ids):
+            raise PreventUpdate
         return page_at(roots, pathname, search)
 
     app.clientside_callback(ClientsideFunction("rlwatch", "title"), Output("titled", "data"), Input("title", "data"))

@@ -6,16 +6,16 @@ with every question, so that the server may be restarted under an open page, and
 
 from __future__ import annotations
 
-import json
-import zlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, TypedDict
 
-from rlwatch.runs.reader import RunSummary, Skipped, latest_alerts, read_alerts, read_records, read_summary
-from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
+from rlwatch.runs.reader import Chunk, RunSummary, Skipped, latest_alerts, read_alerts
+from rlwatch.runs.records import Alert, AlertState, Severity
 from rlwatch_dashboard import numbers
+from rlwatch_dashboard.columns import Columns
+from rlwatch_dashboard.followed import Now, look
 
 
 class Cursor(TypedDict):
@@ -35,7 +35,7 @@ class Cursor(TypedDict):
 class Points(TypedDict):
     """New points of one metric, in the shape that Plotly appends. None is a value that is no number: a gap."""
 
-    x: list[int]
+    x: list[int] | list[float]
     y: list[float | None]
 
 
@@ -83,12 +83,21 @@ class Snapshot:
     """A run as of now, from its start, and what the site calls it."""
 
     summary: RunSummary
-    series: dict[str, Points]
-    latest: dict[str, str]
+    columns: Columns
     episodes: list[Episode]
     skipped: list[Skipped]
     cursor: Cursor
     key: str
+
+    @property
+    def series(self) -> dict[str, Points]:
+        """Every point of every metric."""
+        return {name: points_of(self.columns, name) for name in self.columns.values}
+
+    @property
+    def latest(self) -> dict[str, str]:
+        """Each metric's newest value, in words."""
+        return in_words(self.columns, self.columns.values)
 
 
 @dataclass(frozen=True)
@@ -98,8 +107,8 @@ class Update:
     Args:
         summary: The run as of now.
         cursor: Where the page is when it has taken this in.
-        series: New points by metric.
-        latest: The newest value of each of these metrics, in words.
+        columns: Its metrics.
+        row: The first row that is new to the page.
         episodes: All alerts, if one of them changed, else None.
         facts_changed: Whether run.json is another one than the page shows.
         restarted: The run began anew: the page has to load it whole.
@@ -108,12 +117,27 @@ class Update:
 
     summary: RunSummary
     cursor: Cursor
-    series: dict[str, Points] = field(default_factory=dict)
-    latest: dict[str, str] = field(default_factory=dict)
+    columns: Columns
+    row: int
     episodes: list[Episode] | None = None
     facts_changed: bool = False
     restarted: bool = False
     skipped: list[Skipped] = field(default_factory=list)
+
+    @property
+    def names(self) -> list[str]:
+        """The metrics that have new points."""
+        return [name for name in self.columns.values if len(self.columns.points(name, self.row)[0])]
+
+    @property
+    def series(self) -> dict[str, Points]:
+        """New points by metric."""
+        return {name: points_of(self.columns, name, self.row) for name in self.names}
+
+    @property
+    def latest(self) -> dict[str, str]:
+        """The newest value of each of these metrics, in words."""
+        return in_words(self.columns, self.names)
 
 
 def load(run: Path, key: str = "") -> Snapshot:
@@ -122,20 +146,9 @@ def load(run: Path, key: str = "") -> Snapshot:
     Raises:
         ValueError: It is not a run; the message says why.
     """
-    summary = read_summary(run)
-    records = read_records(run)
-    alerts = read_alerts(run)
-    series, latest = _columns(records.items)
-    cursor: Cursor = {
-        "metrics": records.cursor,
-        "alerts": alerts.cursor,
-        "step": records.items[-1].step if records.items else 0,
-        "state": summary.state,
-        "facts": _fingerprint(summary.info),
-    }
-    return Snapshot(
-        summary, series, latest, episodes_of(alerts.items), records.skipped + alerts.skipped, cursor, key or run.name
-    )
+    now = look(run)
+    skipped = [skipped for _, skipped in now.reading.skipped] + now.alerts.skipped
+    return Snapshot(now.summary, now.columns, episodes_of(now.alerts.items), skipped, cursor_of(now), key or run.name)
 
 
 def poll(run: Path, cursor: Mapping[str, Any]) -> Update | None:
@@ -144,29 +157,49 @@ def poll(run: Path, cursor: Mapping[str, Any]) -> Update | None:
     Raises:
         ValueError: It is not a run any more; the message says why.
     """
-    summary = read_summary(run)
-    records = read_records(run, _offset(cursor, "metrics"))
-    alerts = read_alerts(run, _offset(cursor, "alerts"))
-    now: Cursor = {
-        "metrics": records.cursor,
-        "alerts": alerts.cursor,
-        "step": records.items[-1].step if records.items else _offset(cursor, "step"),
-        "state": summary.state,
-        "facts": _fingerprint(summary.info),
-    }
-    if now == cursor and not records.restarted and not alerts.restarted:
+    now = look(run)
+    there = cursor_of(now)
+    if there == cursor:
         return None
-    series, latest = _columns(records.items)
+    offset, known = _offset(cursor, "metrics"), _offset(cursor, "alerts")
+    changes = read_alerts(run, known) if known != now.alerts.cursor else Chunk([], known)
+    restarted = now.reading.went_back(offset) or changes.restarted
     return Update(
-        summary,
-        now,
-        series,
-        latest,
-        episodes=episodes_of(read_alerts(run).items) if alerts.items else None,
-        facts_changed=now["facts"] != cursor.get("facts"),
-        restarted=records.restarted or alerts.restarted,
-        skipped=records.skipped + alerts.skipped,
+        now.summary,
+        there,
+        now.columns,
+        0 if restarted else now.columns.row_after(offset),
+        episodes=episodes_of(now.alerts.items) if changes.items else None,
+        facts_changed=there["facts"] != cursor.get("facts"),
+        restarted=restarted,
+        skipped=[skipped for begin, skipped in now.reading.skipped if begin >= offset] + changes.skipped,
     )
+
+
+def cursor_of(now: Now) -> Cursor:
+    """Where a page is that shows all of a run."""
+    return {
+        "metrics": now.reading.cursor,
+        "alerts": now.alerts.cursor,
+        "step": int(now.columns.steps[-1]) if len(now.columns.steps) else 0,
+        "state": now.summary.state,
+        "facts": now.facts,
+    }
+
+
+def points_of(columns: Columns, name: str, row: int = 0) -> Points:
+    """A metric's points, from a row on.
+
+    A step at which a metric is absent has no point; one at which it is NaN has a point without a value. So a metric
+    that is logged every tenth step is a line, and a NaN is a hole in it.
+    """
+    rows, values = columns.points(name, row)
+    return {"x": columns.steps[rows].tolist(), "y": [numbers.for_chart(value) for value in values.tolist()]}
+
+
+def in_words(columns: Columns, names: Iterable[str]) -> dict[str, str]:
+    """The newest value of each of these metrics, in words."""
+    return {name: numbers.of_metric(name, value) for name, value in columns.newest(names).items()}
 
 
 def episodes_of(changes: Iterable[Alert]) -> list[Episode]:
@@ -189,27 +222,6 @@ def episodes_of(changes: Iterable[Alert]) -> list[Episode]:
     ]
     still_open = sorted((e for e in told if not e.over), key=lambda e: -e.alert.severity.rank)
     return still_open + sorted((e for e in told if e.over), key=lambda e: -e.fired)
-
-
-def _columns(records: list[StepRecord]) -> tuple[dict[str, Points], dict[str, str]]:
-    """Records as one series a metric, and each metric's newest value in words.
-
-    A step at which a metric is absent has no point; one at which it is NaN has a point without a value. So a metric
-    that is logged every tenth step is a line, and a NaN is a hole in it.
-    """
-    series: dict[str, Points] = {}
-    newest: dict[str, float | None] = {}
-    for record in records:
-        for name, value in record.metrics.items():
-            points = series.setdefault(name, {"x": [], "y": []})
-            points["x"].append(record.step)
-            points["y"].append(numbers.for_chart(value))
-            newest[name] = value
-    return series, {name: numbers.of_metric(name, value) for name, value in newest.items()}
-
-
-def _fingerprint(info: Mapping[str, Any]) -> str:
-    return f"{zlib.crc32(json.dumps(info, sort_keys=True, default=str).encode()):08x}"
 
 
 def _offset(cursor: Mapping[str, Any], key: str) -> int:

@@ -41,6 +41,19 @@
 
   document.addEventListener("visibilitychange", refreshAll);
 
+  /* A chart that has come, as where a fold was opened, is drawn as the others are, also where no step comes any more. */
+  const known = new WeakSet();
+  let timer = null;
+  new MutationObserver(() => {
+    timer = timer || setTimeout(() => {
+      timer = null;
+      const fresh = [...holders()].map(plotIn).filter((plot) => plot && !known.has(plot));
+      fresh.forEach((plot) => known.add(plot));
+      if (fresh.length) refreshAll();
+    }, 200);
+  }).observe(document.documentElement, { childList: true, subtree: true });
+
   /* `draw(plot, holder)` is called whenever there may be something new to draw in a chart that is seen. */
-  window.rlwatch = { all, refreshAll, onRefresh: (draw) => draws.push(draw) };
+  const isSeen = (plot) => seen.has(plot.closest(".dash-graph"));
+  window.rlwatch = { all, isSeen, refreshAll, onRefresh: (draw) => draws.push(draw), window: () => null };
 })();

@@ -13,8 +13,9 @@
   const dragmode = matchMedia("(pointer: coarse)").matches ? false : "zoom"; // a finger scrolls the page
 
   let spans = []; // as of the last call of mark
-  let newest = null; // step
-  let edge = 0; // step at which the bands of open alerts end
+  let state = "live"; // of the run
+  let newest = null; // on the x axis
+  let edge = 0; // where on the x axis the bands of open alerts end
 
   const css = (name) => getComputedStyle(document.documentElement).getPropertyValue(name).trim();
   const fade = (span) => (span.over ? 0.7 : 1);
@@ -84,26 +85,44 @@
     if (JSON.stringify(wanted) !== JSON.stringify(drawn)) window.Plotly.relayout(plot, wanted);
   }
 
+  /* The newest place on the x axis that the run itself has, and the first. */
+  function ends() {
+    const own = (trace) => !/^(with|band-|gaps:)/.test(trace.meta) && trace.x.length;
+    const traces = (rlwatch.all() || []).flatMap((plot) => plot.data.filter(own));
+    const numbers = (list) => list.map((x) => (typeof x === "number" ? x : Date.parse(x)));
+    if (!traces.length) return null;
+    return {
+      first: Math.min(...numbers(traces.map((trace) => trace.x[0]))),
+      last: Math.max(...numbers(traces.map((trace) => trace.x[trace.x.length - 1]))),
+    };
+  }
+
   /* Where the band of an alert that still holds ends: a little past the newest step, so that it need not be drawn again
      at every step, which costs as much as the curve. Where no step will come any more, at the last one. */
-  function moveEdge({ step, state }) {
-    if (state === "ended") edge = step;
-    else if (newest === null || step > edge || step < newest) edge = step + Math.max(2, Math.ceil(step * 0.05));
-    newest = step;
+  function moveEdge() {
+    const found = ends();
+    if (!found) return;
+    const { first, last } = found;
+    const margin = Math.max(last - first > 1e6 ? 1 : 2, Math.ceil((last - first) * 0.05));
+    if (state === "ended") edge = last;
+    else if (newest === null || last > edge || last < newest) edge = last + margin;
+    newest = last;
   }
 
   function mark(all, cursor) {
     if (all !== spans) newest = null;
     spans = all;
-    moveEdge(cursor);
+    state = cursor.state;
     drawSoon();
     return window.dash_clientside.no_update;
   }
 
   /* The charts' code is loaded after the page, so the first marks wait for the first curves. */
   function drawSoon(tries = 200) {
-    if (rlwatch.all()) rlwatch.refreshAll();
-    else if (tries > 0) setTimeout(() => drawSoon(tries - 1), 50);
+    if (rlwatch.all()) {
+      moveEdge();
+      rlwatch.refreshAll();
+    } else if (tries > 0) setTimeout(() => drawSoon(tries - 1), 50);
   }
 
   rlwatch.onRefresh(draw);

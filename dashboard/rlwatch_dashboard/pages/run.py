@@ -1,8 +1,10 @@
 """The page "/run/<name>": how one run is, its alerts, its charts, and how all of it stays up to date.
 
 One timer asks the server what is new since the page's cursor (`poll`). An unchanged run gets an empty answer. New
-points come as a *chunk*: assets/live.js hands them to the charts by `extendData` and moves the cursor on; it drops a
-chunk that does not begin where the page is. assets/marks.js draws the alerts over the curves.
+points come as a *chunk*: assets/live.js hands them to the charts and moves the cursor on; it drops a chunk that does
+not begin where the page is. Where many have come, and when a stretch of the curves is looked at, the page asks for
+fresh points of all charts instead (a *seed*): it never holds more than a few thousand a curve. assets/marks.js draws
+the alerts over the curves.
 """
 
 from __future__ import annotations
@@ -10,32 +12,48 @@ from __future__ import annotations
 from typing import Any
 
 import dash
-from dash import ClientsideFunction, Input, Output, Patch, State, dcc, html, no_update
+from dash import MATCH, ClientsideFunction, Input, Output, Patch, State, dcc, html, no_update
 
 from rlwatch.report.words import headline
 from rlwatch.runs.reader import RunSummary
-from rlwatch_dashboard import addresses, figures, numbers, parts, theme
-from rlwatch_dashboard.feed import Cursor, Episode, Snapshot, Update, poll
-from rlwatch_dashboard.pages.alerts import SHOWN, alert_list
+from rlwatch_dashboard import addresses, downloads, parts
+from rlwatch_dashboard.alert_answers import said_of
+from rlwatch_dashboard.axes import Axis, viewers_zone
+from rlwatch_dashboard.companions import companions
+from rlwatch_dashboard.feed import Cursor, Snapshot, Update, poll
+from rlwatch_dashboard.pages.alerts import alert_list
 from rlwatch_dashboard.pages.denominators_config import hint
-from rlwatch_dashboard.pages.facts import facts, planned_steps, why_absent
+from rlwatch_dashboard.pages.facts import facts, planned_steps
+from rlwatch_dashboard.pages.run_answers import GONE, chunk, drawn_of, seed, spans_of
+from rlwatch_dashboard.pages.run_charts import Drawn, charts, family_cards
+from rlwatch_dashboard.pages.run_tools import tools
 from rlwatch_dashboard.roots import Roots
+from rlwatch_dashboard.run_view import RunView
 
 REFRESH_SECONDS = 2
 
 TABS = {"": "Charts", "completions": "Completions", "denominators": "Denominators"}
 """A run's pages: what follows its name in the address, and what each is called."""
 
-GONE = "Its folder is no longer there, or is no run any more."
 
-
-def layout(now: Snapshot) -> list[Any]:
-    """The page of a run."""
+def layout(now: Snapshot, search: str | None = None, roots: Roots | None = None) -> list[Any]:
+    """The page of a run, as the address says that it is shown."""
     words = headline(now.summary)
+    view = RunView.of(search)
+    run = now.summary.path
+    among = roots or Roots.of(run.parent)
+    beside = companions(among, run, view, Axis(view.x, viewers_zone()))
+    drawn = Drawn(now.key, now.summary, now.columns, view, beside)
     return [
         html.Header(
             [
-                html.Div([html.H1(now.summary.name), html.Div(_vitals(now.summary), id="vitals", className="vitals")]),
+                html.Div(
+                    [
+                        html.H1(now.summary.name),
+                        html.Div(_vitals(now.summary), id="vitals", className="vitals"),
+                        downloads.links(now.key),
+                    ]
+                ),
                 tabs(now.key),
                 html.Div(words.text, id="headline", className=f"headline tone-{words.tone}"),
                 hint(now.summary, now.key),
@@ -46,21 +64,27 @@ def layout(now: Snapshot) -> list[Any]:
         html.Div(
             [
                 html.Section(
-                    alert_list(now.episodes, now.key),
+                    alert_list(now.episodes, now.key, said_of(run)),
                     id="alerts",
                     className="alerts",
                     **{"aria-label": "Alerts"},
                 ),
-                html.Div(_charts(now), className="charts"),
+                html.Div([tools(among, run, now.key, now.columns, view, beside), charts(drawn)], className="run-main"),
             ],
             className="run-body",
         ),
         html.Div(parts.skipped_list(now.skipped), id="skipped"),
         html.Ul([], id="skipped-live", className="skipped"),
         dcc.Store(id="run", data=now.key),
+        dcc.Store(id="answered", data=said_of(run).fingerprint),
+        dcc.Store(id="view", data=view.search()),
+        dcc.Store(id="unfolded", data=[]),
         dcc.Store(id="cursor", data=now.cursor),
-        dcc.Store(id="spans", data=_spans(now.episodes)),
+        dcc.Store(id="spans", data=spans_of(now.episodes, now.columns, view)),
         dcc.Store(id="chunk"),
+        dcc.Store(id="ask"),
+        dcc.Store(id="seed"),
+        dcc.Store(id="entered"),
         dcc.Store(id="marked"),
         dcc.Interval(id="run-timer", interval=REFRESH_SECONDS * 1000),
     ]
@@ -99,9 +123,11 @@ def register(app: dash.Dash, roots: Roots) -> None:
         Input("run-timer", "n_intervals"),
         State("run", "data"),
         State("cursor", "data"),
+        State("view", "data"),
+        State("unfolded", "data"),
         prevent_initial_call=True,
     )
-    def refresh(_: int, key: str, cursor: Cursor) -> Any:
+    def refresh(_: int, key: str, cursor: Cursor, search: Any, unfolded: Any) -> Any:
         run = roots.find(key)
         try:
             if run is None:
@@ -111,19 +137,44 @@ def register(app: dash.Dash, roots: Roots) -> None:
             return _gone(cursor)
         if update is None:
             raise dash.exceptions.PreventUpdate
+        view = RunView.of(search)
         words = headline(update.summary)
         changed = update.episodes
         return (
-            chunk(cursor, update),
+            chunk(cursor, update, view, _names(unfolded)),
             words.text,
             f"headline tone-{words.tone}",
             _vitals(update.summary),
             facts(update.summary.info) if update.facts_changed else no_update,
-            no_update if changed is None else alert_list(changed, key),
-            no_update if changed is None else _spans(changed),
+            no_update if changed is None else alert_list(changed, key, said_of(run)),
+            no_update if changed is None else spans_of(changed, update.columns, view),
             _more_skipped(update),
             no_update if changed is None else title(update.summary),
         )
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output("seed", "data"),
+        Input("ask", "data"),
+        State("run", "data"),
+        State("view", "data"),
+        State("unfolded", "data"),
+        prevent_initial_call=True,
+    )
+    def fresh(asked: Any, key: str, search: Any, unfolded: Any) -> Any:
+        return _or_nothing(lambda: seed(roots, key, RunView.of(search), _names(unfolded), asked))
+
+    @app.callback(  # type: ignore[untyped-decorator]
+        Output({"type": "family", "key": MATCH}, "children"),
+        Input({"type": "wanted", "key": MATCH}, "data"),
+        State("run", "data"),
+        State("view", "data"),
+        State({"type": "wanted", "key": MATCH}, "id"),
+        prevent_initial_call=True,
+    )
+    def unfold(wanted: Any, key: str, search: Any, which: dict[str, str]) -> Any:
+        if not wanted:
+            return []
+        return _or_nothing(lambda: family_cards(drawn_of(roots, key, RunView.of(search)), which["key"]))
 
     app.clientside_callback(
         ClientsideFunction("rlwatch", "apply"),
@@ -134,6 +185,16 @@ def register(app: dash.Dash, roots: Roots) -> None:
         prevent_initial_call=True,
     )
     app.clientside_callback(
+        ClientsideFunction("rlwatch", "replant"),
+        Output("cursor", "data", allow_duplicate=True),
+        Input("seed", "data"),
+        State("cursor", "data"),
+        prevent_initial_call=True,
+    )
+    app.clientside_callback(
+        ClientsideFunction("rlwatch", "enter"), Output("entered", "data"), Input("view", "data"), Input("run", "data")
+    )
+    app.clientside_callback(
         ClientsideFunction("rlwatch", "mark"),
         Output("marked", "data"),
         Input("spans", "data"),
@@ -141,19 +202,16 @@ def register(app: dash.Dash, roots: Roots) -> None:
     )
 
 
-def chunk(cursor: Cursor, update: Update) -> dict[str, Any]:
-    """What the browser is told of an update: where it starts, where it ends, and the points between."""
-    return {
-        "from": cursor,
-        "to": update.cursor,
-        "series": {} if update.restarted else update.series,
-        "latest": {} if update.restarted else update.latest,
-        "restarted": update.restarted,
-    }
+def _or_nothing(answer: Any) -> Any:
+    """The answer; none where the run is gone, which the next refresh says."""
+    try:
+        return answer()
+    except ValueError:
+        raise dash.exceptions.PreventUpdate from None
 
 
-def _spans(episodes: list[Episode]) -> list[dict[str, Any]]:
-    return [episode.span() for episode in episodes[:SHOWN]]
+def _names(given: Any) -> list[str]:
+    return [name for name in given if isinstance(name, str)] if isinstance(given, list) else []
 
 
 def _gone(cursor: Cursor) -> Any:
@@ -184,59 +242,3 @@ def _vitals(summary: RunSummary) -> list[Any]:
         html.Span(["started ", parts.moment(summary.created)]),
         html.Span(["last step ", parts.moment(summary.last.time, relative=True)]),
     ]
-
-
-def _charts(now: Snapshot) -> list[Any]:
-    charts = figures.charts_for(now.series)
-    return [
-        html.Section([_card(chart, now) for chart in charts if chart.large], className="large"),
-        html.Section([_card(chart, now) for chart in charts if not chart.large], className="small"),
-    ]
-
-
-def _card(chart: figures.Chart, now: Snapshot) -> Any:
-    recorded = [name for name in chart.labels if name in now.series]
-    only = next(iter(chart.labels)) if len(chart.labels) == 1 else None
-    heading = parts.metric_label(only, chart.title) if only else chart.title
-    graph = dcc.Graph(
-        id={"type": "chart", "key": chart.key},
-        figure=figures.figure(chart, now.series),
-        config={"displayModeBar": False, "doubleClick": "reset", "responsive": True},
-        responsive=True,
-    )
-    body = html.Div(graph, className="plot", role="img", **{"aria-label": f"Chart: {chart.title} over the steps"})
-    return html.Article(
-        [
-            html.Header(
-                [
-                    html.H2([heading, html.Span(chart.unit, className="unit") if chart.large else None]),
-                    html.Ul([_readout(name, label, now) for name, label in chart.labels.items()], className="readouts"),
-                ]
-            ),
-            body if recorded else html.Div([body, _not_recorded(chart, now)]),
-        ],
-        className="card" if recorded else "card empty",
-    )
-
-
-def _not_recorded(chart: figures.Chart, now: Snapshot) -> Any:
-    reasons = {why_absent(now.summary.info, name) for name in chart.labels} - {""}
-    words = [numbers.NOT_RECORDED, *sorted(reasons)]
-    return html.Div([html.P(text) for text in words], className="not-recorded")
-
-
-def _readout(name: str, label: str, now: Snapshot) -> Any:
-    """A metric's entry in its chart's legend, with its newest value."""
-    value = now.latest.get(name)
-    explained = parts.metric_label(name, label)
-    return html.Li(
-        [
-            *([html.I(className="swatch", style={"background": theme.colour_of(name)}), explained] if label else []),
-            html.Span(
-                value or numbers.NOT_RECORDED,
-                className="value" if value else "absent",
-                title=None if value else why_absent(now.summary.info, name),
-                **{"data-latest": name},
-            ),
-        ]
-    )
