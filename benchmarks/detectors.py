@@ -4,7 +4,7 @@
 
 Runs of even seeds are for tuning, those of odd seeds for testing. `--runs` names a folder with a `labels.tsv` (path,
 label, failure, event_step, every); its surviving runs also lend the made-up ones their noise. `--lab` names a folder
-that lab_runs.py has filled: trainings of the failure room, labelled by what that experiment asks. A failure is found
+of runs of `rlwatch lab NAME --seeds N --out DIR`, labelled by what each experiment asks. A failure is found
 by an alert of the right rule, not before anything was wrong, and at least of its class's severity: critical where the
 run is being destroyed, a warning where a measurable share is lost. It is in time up to the step at which its class is
 due: the event and one row more where it is seen to come, 20 rows where nothing shows before it. On other runs every
@@ -249,13 +249,13 @@ def labelled(folder: Path) -> list[tuple[Case, list[Run]]]:
 
 
 def of_the_lab(folder: Path) -> list[tuple[Run, Case]]:
-    """The failure room's runs: those that died, due by the row after the event, and those that learnt the task."""
+    """The lab's runs: those that failed, due by the row after the event, and those that are good."""
     found = []
-    for run, event, good in lab_runs.labelled(folder):
-        rules, kind = ((), "learnt the task") if good else (lab_runs.RULES, "settled on the safe answer")
-        first, last = run.records[0].step, run.records[-1].step
-        due = None if event is None else event + 1
-        found.append((run, Case(kind, run.name, rules, last - first + 1, first, event=event, due=due)))
+    for one in lab_runs.labelled(folder):
+        first, last = one.run.records[0].step, one.run.records[-1].step
+        due = None if one.event is None else one.event + 1
+        case = Case(one.kind, one.run.name, one.rules, last - first + 1, first, event=one.event, due=due)
+        found.append((one.run, case))
     return found
 
 
@@ -431,7 +431,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         "--kinds", nargs="+", choices=KINDS, default=[*KINDS], metavar="KIND", help="only these classes of made-up runs"
     )
     parser.add_argument("--runs", type=Path, metavar="DIR", help="a folder of labelled runs with a labels.tsv")
-    parser.add_argument("--lab", type=Path, metavar="DIR", help="a folder of runs of the lab, made by lab_runs.py")
+    parser.add_argument("--lab", type=Path, metavar="DIR", help="a folder of runs of `rlwatch lab NAME --seeds N`")
     parser.add_argument("--json", type=Path, metavar="FILE", help="all numbers, and each run's, as JSON")
     parser.add_argument("--jobs", type=int, default=2, help="processes")
     chosen = parser.parse_args(arguments)
@@ -455,7 +455,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     if real:
         lists["labelled"] = [judge(runs, case) for case, runs in real]
     if chosen.lab:
-        lists["failure room"] = [judge([run], case) for run, case in of_the_lab(chosen.lab)]
+        lists["lab"] = [judge([run], case) for run, case in of_the_lab(chosen.lab)]
     else:
         console.print("no folder of labelled runs was given (--runs): only made-up ones are judged")
     for title, judged in lists.items():

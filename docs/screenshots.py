@@ -19,7 +19,7 @@ from rlwatch_dashboard import addresses, run_in_background
 CHROMIUM = shutil.which("chromium") or "/usr/bin/chromium"
 FLAGS = ["--headless", "--no-sandbox", "--disable-gpu", "--disable-background-networking"]
 IMAGES = Path(__file__).parent / "img"
-RUN = "failure-room-collapsing"
+RUN = "failure-room-tight"
 
 # name → address, width, height, light or dark
 SHOTS = {

@@ -18,9 +18,8 @@ from rich.console import Console
 from rlwatch._version import __version__
 
 if TYPE_CHECKING:
-    from rich.table import Table
-
     from rlwatch.readers import Options
+    from rlwatch.runs.records import Alert
     from rlwatch.settings import Chooser
 
 app = typer.Typer(
@@ -257,67 +256,134 @@ def _try_wandb(project: str) -> tuple[str, str | None]:
     return (f"{name} (offline, until it is synced)" if offline else name), problem
 
 
+RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="A run directory, or the name of a run in runs/.")]
+RuleArgument = Annotated[str, typer.Argument(metavar="RULE", help="The rule, such as dead-groups.")]
+WhoOption = Annotated[str, typer.Option(help="Who says so, for the others who see the run.")]
+UndoOption = Annotated[bool, typer.Option("--undo", help="Take it back.")]
+
+
+@alerts_app.command("ack")
+def alerts_ack(
+    run: RunArgument,
+    rule: RuleArgument,
+    since: Annotated[int | None, typer.Option(help="The step at which it began, if several of the rule fire.")] = None,
+    who: WhoOption = "",
+    undo: UndoOption = False,
+) -> None:
+    """Acknowledge an alert: it is told again only if it becomes worse, or is over."""
+    from rlwatch.report.answer_command import acknowledge
+
+    print(_answered(lambda: acknowledge(run, rule, since, who=who, undo=undo)))
+
+
+@alerts_app.command("silence")
+def alerts_silence(
+    run: RunArgument,
+    rule: RuleArgument,
+    until_step: Annotated[int | None, typer.Option(help="The step with which it ends.")] = None,
+    hours: Annotated[float | None, typer.Option(help="After how many hours it ends.")] = None,
+    who: WhoOption = "",
+    undo: UndoOption = False,
+) -> None:
+    """Be told nothing of a rule in this run: until a step, for hours, or (with neither) for the rest of the run."""
+    from rlwatch.report.answer_command import silence
+
+    print(_answered(lambda: silence(run, rule, until_step=until_step, hours=hours, who=who, undo=undo)))
+
+
+def _answered(answer: Callable[[], str]) -> str:
+    try:
+        return answer()
+    except (ValueError, OSError) as error:
+        raise _wrong(str(error)) from None
+
+
 @app.command()
 def dashboard(
-    root: RunsArgument = RUNS,
+    roots: Annotated[
+        list[Path], typer.Argument(metavar="[RUNS]", help="The folders that hold run directories; one or several.")
+    ] = [RUNS],  # noqa: B006
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
     port: Annotated[int, typer.Option(help="The port to listen on.")] = 8050,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="RLWATCH_DASHBOARD_TOKEN",
+            show_envvar=False,
+            help="What a visitor has to have, in ?token=; better as RLWATCH_DASHBOARD_TOKEN in the environment. "
+            "With a --host that others can reach, one is made where none is given.",
+        ),
+    ] = None,
+    base_path: Annotated[
+        str, typer.Option(metavar="PATH", help="What a proxy serves the page under, as /rlwatch.")
+    ] = "",
 ) -> None:
-    """The live page of all runs in a folder."""
+    """The live page of all runs in a folder, or in several."""
     try:
         from rlwatch_dashboard import serve
     except ImportError as error:
         raise _missing("dashboard", error) from None
+    names = ", ".join(map(str, roots))
     try:
-        serve(root, host=host, port=port, on_ready=lambda url: print(f"rlwatch: {root} on {url}", flush=True))
-    except OSError as error:
+        serve(
+            roots,
+            host=host,
+            port=port,
+            token=token or None,
+            base_path=base_path,
+            on_ready=lambda url: print(f"rlwatch: {names} on {url}", flush=True),
+        )
+    except (OSError, ValueError) as error:
         print(f"rlwatch: {error}", file=sys.stderr)
         raise typer.Exit(2) from None
 
 
 @app.command()
 def lab(
-    experiment: Annotated[str, typer.Argument(help="failure-room or length-bias.")] = "failure-room",
-    seed: Annotated[int, typer.Option(help="Of the warm start and of the sampling.")] = 0,
-    steps: Annotated[int | None, typer.Option(help="Optimizer steps an arm.", min=16)] = None,
+    experiment: Annotated[str, typer.Argument(help="failure-room, length-bias, ...")] = "failure-room",
+    seed: Annotated[int, typer.Option(help="Of the warm start and of the sampling; with --seeds the first.")] = 0,
+    seeds: Annotated[int | None, typer.Option(help="Measure: run so many seeds and write a report.", min=1)] = None,
+    steps: Annotated[int | None, typer.Option(help="Optimizer steps a run.", min=16)] = None,
+    arms: Annotated[str | None, typer.Option(help="The arms to run, as in tight,wide.")] = None,
+    jobs: Annotated[int, typer.Option(help="With --seeds: trainings at once; 0 is one a core.", min=0)] = 0,
     out: Annotated[Path, typer.Option(help="The folder of runs to write to.")] = RUNS,
     page: Annotated[bool, typer.Option("--dashboard", help="Have the live page open meanwhile.")] = False,
     keep_open: Annotated[bool, typer.Option("--keep-open", help="With the page: leave it open at the end.")] = False,
 ) -> None:
     """A failure, on purpose, on this CPU, watched by rlwatch."""
-    if experiment not in ("failure-room", "length-bias"):
-        raise _wrong(f"there is no experiment {experiment!r}; there is: failure-room, length-bias")
+    from rlwatch.lab.experiments import find
+
+    chosen = [name.strip() for name in (arms or "").split(",") if name.strip()]
+    try:
+        found = find(experiment)
+        for arm in chosen:
+            found.arm(arm)
+    except ValueError as error:
+        raise _wrong(str(error)) from None
     console = _console()
+    failed = []
     with _page(out, console) if page or keep_open else contextlib.nullcontext():
         console.print("Loading torch and TRL ...")
         try:
-            run = _experiment(experiment)
+            from rlwatch.lab import command
+
+            if seeds is None:
+                command.look(found, chosen, out, seed=seed, steps=steps or 0, console=console)
+            else:
+                numbers = range(seed, seed + seeds)
+                failed = command.measure(
+                    found, chosen, out, seeds=numbers, steps=steps or 0, workers=jobs, console=console
+                )
         except ImportError as error:
             raise _missing("trl", error) from None
-        table = run(out, seed, steps, console)
-        console.print()
-        console.print(table)
         if keep_open:
             console.print("\nThe page stays open; end it with Ctrl-C.")
             with contextlib.suppress(KeyboardInterrupt):
                 threading.Event().wait()
-
-
-def _experiment(name: str) -> Callable[[Path, int, int | None, Console], Table]:
-    """What runs it and says what came of its arms."""
-    if name == "length-bias":
-        from rlwatch.lab import length_bias
-        from rlwatch.lab.lengths_runner import lengths_table, run_length_bias
-
-        return lambda out, seed, steps, console: lengths_table(
-            run_length_bias(out, seed=seed, steps=steps or length_bias.STEPS, console=console)
-        )
-    from rlwatch.lab import failure_room
-    from rlwatch.lab.runner import run_failure_room, summary_table
-
-    return lambda out, seed, steps, console: summary_table(
-        run_failure_room(out, seed=seed, steps=steps or failure_room.STEPS, console=console)
-    )
+    if failed:
+        for one in failed:
+            print(f"rlwatch: {one.job.name} failed: {one.why}", file=sys.stderr)
+        raise _wrong(f"{len(failed)} of the trainings failed; the same command goes on with them")
 
 
 def _options(every: int | None, settings: list[str]) -> Options:
@@ -347,6 +413,7 @@ def _chooser(settings: Path | None, sets: list[str]) -> Chooser:
 def _follow(path: str, options: Options, into: Path | None, *, send: bool, chooser: Chooser) -> None:
     from rlwatch.alerts import stdout
     from rlwatch.alerts.configured import Delivery
+    from rlwatch.alerts.obeying import why_quiet
     from rlwatch.readers import UnreadableError
     from rlwatch.report.follow import Follower, follow
 
@@ -363,11 +430,15 @@ def _follow(path: str, options: Options, into: Path | None, *, send: bool, choos
     except ValueError as error:
         raise _wrong(str(error)) from None
     names = [channel.name for channel in delivery.channels() if channel.active] if send else []
+
+    def tell(change: Alert) -> None:
+        stdout.show(change, why_quiet(follower.run_dir, change))
+
     follower = Follower(
         path,
         options,
         into=into,
-        tell=stdout.show,
+        tell=tell,
         settings=settings,
         open_outbox=(lambda folder: delivery.open(folder, others=into, note=note)) if names else None,
     )

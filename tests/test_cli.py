@@ -87,11 +87,11 @@ def test_the_failure_room_in_its_shortest_form(tmp_path: Path) -> None:
     done = rlwatch("lab", "failure-room", "--steps", "16", "--out", tmp_path / "runs")
     assert done.returncode == 0, done.stderr
     assert sorted(p.name for p in (tmp_path / "runs").iterdir()) == [
-        "failure-room-collapsing",
-        "failure-room-healthy",
+        "failure-room-tight",
+        "failure-room-wide",
     ]
     assert "entropy first → last" in done.stdout
-    for name in ("healthy", "collapsing"):
+    for name in ("wide", "tight"):
         info = json.loads((tmp_path / "runs" / f"failure-room-{name}" / "run.json").read_text())
         assert "ended" in info
         assert "faults" not in info

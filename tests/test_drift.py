@@ -17,9 +17,9 @@ from rich.console import Console  # noqa: E402
 
 from rlwatch.audit.drift import drift_of, measured_drift  # noqa: E402
 from rlwatch.audit.read import read  # noqa: E402
-from rlwatch.lab.length_bias import ARMS  # noqa: E402
-from rlwatch.lab.lengths_runner import run_arm  # noqa: E402
+from rlwatch.lab.experiments.length_bias import EXPERIMENT  # noqa: E402
 from rlwatch.lab.lengths_task import first_policy  # noqa: E402
+from rlwatch.lab.single import run_arm  # noqa: E402
 from rlwatch.readers import load  # noqa: E402
 from rlwatch.report.audit_measured import FIRST, first_drift  # noqa: E402
 
@@ -60,7 +60,8 @@ def test_in_the_lab_it_comes_as_predicted(arm: str, tmp_path: Path) -> None:
     """The prediction sees the configuration and the first five steps; the outcome is the gap 30 steps on."""
     torch.set_num_threads(1)
     quiet = Console(quiet=True)
-    result = run_arm(ARMS[arm], first_policy(0, console=quiet), tmp_path, seed=0, steps=30, console=quiet)
+    start = first_policy(0, console=quiet)
+    result = run_arm(EXPERIMENT, EXPERIMENT.arm(arm), start, tmp_path, seed=0, steps=30, console=quiet)
     (run,) = load(result.run_dir)
     from_first_steps, from_config = first_drift(run), drift_of(read(result.run_dir))
     shards = sorted((result.run_dir / "rollouts").glob("*.parquet"))

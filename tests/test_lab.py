@@ -18,7 +18,8 @@ pytest.importorskip("trl")
 from transformers import TrainerCallback  # noqa: E402
 
 from rlwatch.lab import failure_room  # noqa: E402
-from rlwatch.lab.failure_room import ARMS, UPDATES_PER_ROLLOUT, build_trainer  # noqa: E402
+from rlwatch.lab.experiments.failure_room import EXPERIMENT  # noqa: E402
+from rlwatch.lab.failure_room import UPDATES_PER_ROLLOUT, build  # noqa: E402
 from rlwatch.lab.model import CHARACTERS, make_config, make_model, make_tokenizer  # noqa: E402
 from rlwatch.lab.warm_start import SAFE_PROBABILITY, WarmStart, warm_start  # noqa: E402
 
@@ -133,7 +134,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
 
 def train(arm: str, warm: WarmStart, folder: Path, *, steps: int = 16, seed: int = 1) -> tuple[Watch, dict[str, Any]]:
     watch = Watch()
-    trainer = build_trainer(ARMS[arm], seed=seed, steps=steps, output_dir=folder, warm=warm, callbacks=[watch])
+    trainer = build(EXPERIMENT.arm(arm), warm, seed=seed, steps=steps, output_dir=folder, callbacks=[watch])
     torch.rand(seed + len(str(folder)))  # what happens between building and training must not matter
     trainer.train()
     assert trainer.state.global_step == steps
@@ -144,7 +145,7 @@ def test_a_run_ends_with_sane_numbers_a_log_a_step_and_no_noise(
     warm: WarmStart, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     start = {name: tensor.clone() for name, tensor in warm.state.items()}
-    watch, end = train("healthy", warm, tmp_path / "out")
+    watch, end = train("wide", warm, tmp_path / "out")
     assert len(watch.logs) == 16
     for log in watch.logs:
         assert all(math.isfinite(log[key]) for key in ("loss", "grad_norm", "entropy"))
@@ -160,9 +161,9 @@ def test_a_run_ends_with_sane_numbers_a_log_a_step_and_no_noise(
 
 
 def test_the_same_seed_gives_the_same_weights_to_the_bit(warm: WarmStart, tmp_path: Path) -> None:
-    one_log, one = train("collapsing", warm, tmp_path / "one", steps=9)
-    two_log, two = train("collapsing", warm, tmp_path / "again, elsewhere", steps=9)
-    _, other = train("collapsing", warm, tmp_path / "one", steps=9, seed=2)
+    one_log, one = train("tight", warm, tmp_path / "one", steps=9)
+    two_log, two = train("tight", warm, tmp_path / "again, elsewhere", steps=9)
+    _, other = train("tight", warm, tmp_path / "one", steps=9, seed=2)
     assert same_weights(one, two)
     assert [log["loss"] for log in one_log.logs] == [log["loss"] for log in two_log.logs]
     assert not same_weights(one, other)
@@ -170,12 +171,20 @@ def test_the_same_seed_gives_the_same_weights_to_the_bit(warm: WarmStart, tmp_pa
 
 def test_the_arms_differ_in_the_upper_clip_alone(tmp_path: Path) -> None:
     def settings(name: str) -> dict[str, Any]:
-        config = failure_room.grpo_config(ARMS[name], seed=0, steps=8, output_dir=tmp_path).to_dict()
+        config = failure_room.grpo_config(EXPERIMENT.arm(name), seed=0, steps=8, output_dir=tmp_path).to_dict()
         return {k: v for k, v in config.items() if k != "logging_dir"}
 
-    healthy, collapsing = settings("healthy"), settings("collapsing")
-    assert {k for k in healthy if healthy[k] != collapsing[k]} == {"epsilon_high"}
-    assert healthy["epsilon_high"] > healthy["epsilon"] > collapsing["epsilon_high"]
+    def differing(one: str, two: str) -> set[str]:
+        first, second = settings(one), settings(two)
+        return {k for k in first if first[k] != second[k]}
+
+    tight, *others = (arm.name for arm in EXPERIMENT.arms[:4])
+    assert all(differing(tight, other) == {"epsilon_high"} for other in others)
+    assert differing("one-update-tight", "one-update-wide") == {"epsilon_high"}
+    assert differing("tight", "one-update-tight") == {"num_iterations"}
+    bounds = [settings(arm.name)["epsilon_high"] for arm in EXPERIMENT.arms[:4]]
+    assert bounds == [0.05, 0.2, 0.28, 1.0]
+    assert settings("symmetric")["epsilon"] == 0.2
 
 
 def same_weights(one: dict[str, Any], two: dict[str, Any]) -> bool:

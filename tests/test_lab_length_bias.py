@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import io
 import math
 import re
@@ -19,10 +20,12 @@ from rich.console import Console  # noqa: E402
 from typer.testing import CliRunner  # noqa: E402
 
 from rlwatch.cli import app  # noqa: E402
-from rlwatch.lab import length_bias, lengths_runner  # noqa: E402
-from rlwatch.lab.length_bias import ARMS, Arm, build_trainer, grpo_config  # noqa: E402
-from rlwatch.lab.lengths_runner import lengths_table, run_arm  # noqa: E402
+from rlwatch.lab import length_bias  # noqa: E402
+from rlwatch.lab.experiment import Arm  # noqa: E402
+from rlwatch.lab.experiments.length_bias import EXPERIMENT  # noqa: E402
+from rlwatch.lab.length_bias import build, grpo_config  # noqa: E402
 from rlwatch.lab.lengths_task import FirstPolicy, first_policy, right_letter_reward  # noqa: E402
+from rlwatch.lab.single import arms_table, run_arm  # noqa: E402
 from rlwatch.lab.task import PROMPTS  # noqa: E402
 from rlwatch.lab.watched import AVERAGED, ArmResult  # noqa: E402
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord  # noqa: E402
@@ -42,8 +45,12 @@ def start() -> FirstPolicy:
     return first_policy(0, console=QUIET)
 
 
-def results_of(arm: str, start: FirstPolicy, root: Path, *, seed: int = 0, steps: int) -> ArmResult[Arm]:
-    return run_arm(ARMS[arm], start, root, seed=seed, steps=steps, console=QUIET)
+ARMS = [EXPERIMENT.arm(name) for name in EXPERIMENT.short]
+
+
+def results_of(arm: str, start: FirstPolicy, root: Path, *, seed: int = 0, steps: int) -> ArmResult:
+    experiment = dataclasses.replace(EXPERIMENT, watch={**EXPERIMENT.watch, "counterfactual_every": steps})
+    return run_arm(experiment, EXPERIMENT.arm(arm), start, root, seed=seed, steps=steps, console=QUIET)
 
 
 class Inputs:
@@ -107,7 +114,7 @@ def test_the_first_policy_is_the_same_to_the_bit_and_leaves_torchs_random_state_
 @pytest.fixture(scope="module")
 def many(start: FirstPolicy, tmp_path_factory: pytest.TempPathFactory) -> dict[str, Any]:
     """A rollout of 1600 answers with what belongs to it."""
-    trainer = build_trainer(ARMS["grpo"], seed=0, steps=1, output_dir=tmp_path_factory.mktemp("out"), start=start)
+    trainer = build(EXPERIMENT.arm("grpo"), start, seed=0, steps=1, output_dir=tmp_path_factory.mktemp("out"))
     torch.manual_seed(1)
     return length_bias.given_letter(list(PROMPTS) * 100, trainer)
 
@@ -135,9 +142,9 @@ def test_the_mask_is_0_at_the_letter_and_1_everywhere_else(many: dict[str, Any])
 @pytest.mark.parametrize("own", [False, True], ids=["given letter", "own letter"])
 def test_a_given_letter_has_no_weight_in_any_arms_loss(own: bool, start: FirstPolicy, tmp_path: Path) -> None:
     """Its gradient ∂L/∂log p is exactly 0 and every other token's is not; of a letter of its own it is not 0 either."""
-    for name, arm in ARMS.items():
-        kwargs: dict[str, Any] = {"rollout_func": length_bias.own_letter} if own else {}
-        trainer = build_trainer(arm, seed=0, steps=1, output_dir=tmp_path / name, start=start, **kwargs)
+    for arm in ARMS:
+        told = Arm(arm.name, "", arm.settings, {"letter": "own"} if own else {})
+        trainer = build(told, start, seed=0, steps=1, output_dir=tmp_path / arm.name)
         inputs = Inputs()
         inputs.listen(trainer)
         trainer.train()
@@ -152,8 +159,8 @@ def test_a_given_letter_has_no_weight_in_any_arms_loss(own: bool, start: FirstPo
 
 def test_the_weights_of_an_answers_tokens_are_what_the_arms_say(start: FirstPolicy, tmp_path: Path) -> None:
     """|∂L/∂log p| / |A| against each denominator, written down from the tables and not from the code under test."""
-    for name, arm in ARMS.items():
-        trainer = build_trainer(arm, seed=0, steps=1, output_dir=tmp_path / name, start=start)
+    for arm in ARMS:
+        trainer = build(arm, start, seed=0, steps=1, output_dir=tmp_path / arm.name)
         inputs = Inputs()
         inputs.listen(trainer)
         trainer.train()
@@ -166,20 +173,17 @@ def test_the_weights_of_an_answers_tokens_are_what_the_arms_say(start: FirstPoli
                 "dr_grpo": torch.full(own.shape, 1 / (32 * 32 * 4)),
                 "dapo": torch.full(own.shape, 1 / total),
                 "bnpo": torch.full(own.shape, 1 / (int(mask.sum()) * 4)),
-            }[name]
+            }[arm.name]
             assert torch.allclose(gradient, -given["advantages"][:, None] * expected * mask, rtol=1e-4, atol=1e-9)
 
 
 # --- short runs -----------------------------------------------------------------------------------------------------
 
 
-def test_wrong_answers_outgrow_right_ones_under_grpo_and_not_under_dr_grpo(
-    start: FirstPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(lengths_runner, "COUNTERFACTUAL_EVERY", SHORT)  # it has tests of its own, and takes its time
+def test_wrong_answers_outgrow_right_ones_under_grpo_and_not_under_dr_grpo(start: FirstPolicy, tmp_path: Path) -> None:
     grpo, dr_grpo = (results_of(arm, start, tmp_path, steps=SHORT) for arm in ("grpo", "dr_grpo"))
 
-    def change(result: ArmResult[Arm], metric: str) -> float:
+    def change(result: ArmResult, metric: str) -> float:
         first, last = result.first(metric), result.last(metric)
         assert first is not None
         assert last is not None
@@ -212,7 +216,7 @@ def test_the_same_seed_gives_the_same_numbers_to_the_bit(start: FirstPolicy, tmp
 
 
 def test_the_arms_differ_in_the_loss_alone(tmp_path: Path) -> None:
-    settings = [grpo_config(arm, seed=0, steps=8, output_dir=tmp_path).to_dict() for arm in ARMS.values()]
+    settings = [grpo_config(arm, seed=0, steps=8, output_dir=tmp_path).to_dict() for arm in ARMS]
     differing = {key for key in settings[0] if len({repr(s[key]) for s in settings}) > 1} - {"logging_dir"}
     assert differing == {"loss_type"}
     assert [s["loss_type"] for s in settings] == ["grpo", "dr_grpo", "dapo", "bnpo"]
@@ -226,7 +230,7 @@ def test_the_commands_table_and_run_directories(
 ) -> None:
     for name, value in (("GENERATIONS", 4), ("MICRO_BATCHES", 1), ("MOST_TOKENS", 6)):  # small: to see the table
         monkeypatch.setattr(length_bias, name, value)
-    monkeypatch.setattr(lengths_runner, "first_policy", lambda seed, console: start)
+    monkeypatch.setattr(length_bias, "first_policy", lambda seed, cache: start)
     done = CliRunner().invoke(app, ["lab", "length-bias", "--steps", "16", "--seed", "1", "--out", str(tmp_path)])
     assert done.exit_code == 0, done.output
     lines = done.output.splitlines()
@@ -234,12 +238,12 @@ def test_the_commands_table_and_run_directories(
     for title in ("wrong, tokens first → last", "right, tokens first → last", "gap first → last", "alerts"):
         assert title in lines[head]
     rows = [re.split(r"\s{2,}", line.strip()) for line in lines[head + 1 : head + 5]]
-    assert [row[0] for row in rows] == list(ARMS)
+    assert [row[0] for row in rows] == [arm.name for arm in ARMS]
     for row in rows:
         assert all(re.fullmatch(r"[+-]?\d+\.\d → [+-]?\d+\.\d", cell) for cell in row[1:4])
         assert re.fullmatch(r"\d+%", row[4])
     assert "grpo: step 16 of 16" in done.output
-    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"length-bias-{arm}" for arm in ARMS)
+    assert sorted(p.name for p in tmp_path.iterdir()) == sorted(f"length-bias-{arm.name}" for arm in ARMS)
 
 
 def test_a_row_of_the_table() -> None:
@@ -256,8 +260,8 @@ def test_a_row_of_the_table() -> None:
         for state, step in ((AlertState.PENDING, 3), (AlertState.FIRING, 7), (AlertState.FIRING, 9))
     ]
     console = Console(width=200, record=True, file=io.StringIO())
-    results = [ArmResult(ARMS["grpo"], Path(), records, alerts), ArmResult(ARMS["dapo"], Path(), [], [])]
-    console.print(lengths_table(results))
+    results = [ArmResult(ARMS[0], Path(), records, alerts), ArmResult(ARMS[2], Path(), [], [])]
+    console.print(arms_table(EXPERIMENT, results))
     _, first, second = console.export_text().splitlines()
     assert re.split(r"\s{2,}", first.strip()) == [
         "grpo", "8.0 → 28.0", "8.5 → 1.0", "-0.5 → +27.0", "25%", "warning length-bias at step 7"

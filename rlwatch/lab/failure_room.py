@@ -1,9 +1,9 @@
-"""The failure room: the same small policy trained twice with TRL's own GRPOTrainer, and one of the two stops learning.
+"""The failure room's training: the same small policy with TRL's own GRPOTrainer, and an upper clip that differs.
 
-The two arms differ in one number, epsilon_high: while the probability of a token with a positive advantage is more than
+The arms differ in one number, epsilon_high: while the probability of a token with a positive advantage is more than
 a factor 1 + epsilon_high above what it was at the rollout, its gradient is cut off. A rare letter is right for half of
 the prompts and wrong for the others, and what is learnt on one prompt spills over to the others. So it matters how far
-it may rise where it is right, against how far it may fall where it is wrong (by a fifth, epsilon 0.2, in both arms).
+it may rise where it is right, against how far it may fall where it is wrong (by a fifth, epsilon 0.2, in all of them).
 What the first rollout does to the rare letters that were sampled, as the median factor on their probability:
 
     epsilon_high   where right   where wrong
@@ -36,59 +36,34 @@ Ten seeds, 480 steps, at the end, and how it depends on the regime:
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
+from rlwatch.lab.experiment import Arm
 from rlwatch.lab.task import PROMPTS, accuracy_reward, safe_answer_reward
-from rlwatch.lab.warm_start import WarmStart
+from rlwatch.lab.warm_start import WarmStart, warm_start
 from rlwatch.lab.watched import QUIET, SeedAtStart
-
-STEPS = 480
-"""Optimizer steps of a whole run: 60 rollouts, about 25 s on one core."""
 
 GENERATIONS = 16
 """G, the completions a prompt gets in a rollout: the size of a group."""
 
 UPDATES_PER_ROLLOUT = 8
-"""Optimizer steps on the same completions."""
+"""Optimizer steps on the same completions, where the arm does not say otherwise."""
 
 
-@dataclass(frozen=True)
-class Arm:
-    """One of the runs that are compared.
-
-    Args:
-        name: What it is called on the command line and in the run's name.
-        epsilon_high: Upper clip: a token with a positive advantage has no gradient while its ratio is above 1 + this.
-        description: One line for people.
-    """
-
-    name: str
-    epsilon_high: float
-    description: str
-
-
-ARMS: Mapping[str, Arm] = MappingProxyType(
-    {
-        arm.name: arm
-        for arm in (
-            Arm("healthy", 1.0, "a wide upper clip: rare right answers may grow, the policy learns the task"),
-            Arm("collapsing", 0.05, "a tight upper clip: the policy settles on the safe answer and stops learning"),
-        )
-    }
-)
-"""The two arms, in the order in which to run them."""
+def prepare(seed: int, cache: Path | None = None) -> WarmStart:
+    """The policy that every arm of a seed starts from; kept in a folder, if one is given."""
+    return warm_start(seed, cache=cache)
 
 
 def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOConfig:
     """The whole configuration of an arm: all 16 prompts with 16 completions each a rollout, 8 updates on them."""
+    given: dict[str, Any] = {"beta": 0.0, "num_iterations": UPDATES_PER_ROLLOUT, **arm.settings}
     return GRPOConfig(
         output_dir=str(output_dir),
         seed=seed,
@@ -97,9 +72,6 @@ def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOCon
         loss_type="dapo",
         scale_rewards="group",
         epsilon=0.2,
-        epsilon_high=arm.epsilon_high,
-        beta=0.0,
-        num_iterations=UPDATES_PER_ROLLOUT,
         num_generations=GENERATIONS,
         max_completion_length=4,  # a letter, a digit, the end token, and one to go wrong
         temperature=1.0,
@@ -112,33 +84,34 @@ def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOCon
         learning_rate=0.07,
         lr_scheduler_type="constant",
         max_grad_norm=1.0,
+        **given,
         **QUIET,
     )
 
 
-def build_trainer(
-    arm: Arm, *, seed: int, steps: int = STEPS, output_dir: Path, warm: WarmStart, callbacks: Sequence[Any] = ()
+def build(
+    arm: Arm, start: WarmStart, *, seed: int, steps: int, output_dir: Path, callbacks: Sequence[Any] = ()
 ) -> GRPOTrainer:
     """An arm's trainer, ready to `.train()`; the same warm start and seed give the same weights to the bit.
 
     Nothing is printed and nothing is written outside `output_dir`.
 
     Args:
-        arm: Which one; see [`ARMS`][rlwatch.lab.failure_room.ARMS].
+        arm: Which one.
+        start: The policy to start from; it is left as it is.
         seed: For the sampling of completions.
         steps: Optimizer steps; 8 of them share a rollout.
         output_dir: TRL's, made by it.
-        warm: The policy to start from; it is left as it is.
         callbacks: transformers callbacks to run along, for example an `RLWatchCallback`.
     """
     # TRL 1.16 still uses names that transformers 5.24 has renamed; nobody who runs the lab can do anything about it.
     warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
     trainer = GRPOTrainer(
-        model=warm.model(),
+        model=start.model(),
         reward_funcs=[accuracy_reward, safe_answer_reward],
         args=grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir),
         train_dataset=Dataset.from_dict({"prompt": list(PROMPTS)}),
-        processing_class=warm.tokenizer,
+        processing_class=start.tokenizer,
         callbacks=[SeedAtStart(), *callbacks],
     )
     trainer.remove_callback(PrinterCallback)  # it would print every log line

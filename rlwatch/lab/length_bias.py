@@ -1,4 +1,4 @@
-"""Length bias: one small policy trained with TRL's own GRPOTrainer and four losses; under one, wrong answers grow.
+"""The training of the length bias: TRL's own GRPOTrainer and four losses; under one of them wrong answers grow.
 
 The arms differ in loss_type alone: in what a token's loss is divided by. An answer is a letter, which a coin writes and
 which alone decides the reward, and dots that the policy adds until it ends the answer; see
@@ -39,10 +39,8 @@ from __future__ import annotations
 
 import copy
 import warnings
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from pathlib import Path
-from types import MappingProxyType
 from typing import Any
 
 import torch
@@ -50,12 +48,18 @@ from datasets import Dataset
 from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
-from rlwatch.lab.lengths_task import MOST_TOKENS, P_RIGHT, RIGHT, WRONG, FirstPolicy, right_letter_reward
+from rlwatch.lab.experiment import Arm
+from rlwatch.lab.lengths_task import (
+    MOST_TOKENS,
+    P_RIGHT,
+    RIGHT,
+    WRONG,
+    FirstPolicy,
+    first_policy,
+    right_letter_reward,
+)
 from rlwatch.lab.task import PROMPTS
 from rlwatch.lab.watched import QUIET, SeedAtStart
-
-STEPS = 60
-"""Optimizer steps of a whole run, each on a rollout of its own."""
 
 GENERATIONS = 8
 """G, the completions a prompt gets in a rollout: the size of a group."""
@@ -64,35 +68,9 @@ MICRO_BATCHES = 4
 """Parts that a step's batch is split into: what bnpo counts its tokens in. The other arms do not notice."""
 
 
-RolloutFunc = Callable[[list[str], Any], dict[str, Any]]
-"""What TRL's `rollout_func` is: prompts and the trainer in, token ids and what belongs to them out."""
-
-
-@dataclass(frozen=True)
-class Arm:
-    """One of the runs that are compared.
-
-    Args:
-        loss_type: TRL's, and the arm's name on the command line and in the run's name.
-        weight: What a token's loss is multiplied by, for people.
-    """
-
-    loss_type: str
-    weight: str
-
-
-ARMS: Mapping[str, Arm] = MappingProxyType(
-    {
-        arm.loss_type: arm
-        for arm in (
-            Arm("grpo", "1 / the answer's own length"),
-            Arm("dr_grpo", "1 / the longest length allowed, a constant"),
-            Arm("dapo", "1 / all tokens of the batch"),
-            Arm("bnpo", "1 / the tokens of the micro-batch"),
-        )
-    }
-)
-"""The arms, in the order in which to run them."""
+def prepare(seed: int, cache: Path | None = None) -> FirstPolicy:
+    """The policy that every arm of a seed starts from; kept in a folder, if one is given."""
+    return first_policy(seed, cache=cache)
 
 
 def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOConfig:
@@ -102,7 +80,6 @@ def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOCon
         seed=seed,
         max_steps=steps,
         # the algorithm
-        loss_type=arm.loss_type,
         scale_rewards="group",
         beta=0.0,
         num_iterations=1,
@@ -117,6 +94,7 @@ def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOCon
         learning_rate=1e-3,
         lr_scheduler_type="constant",
         max_grad_norm=1.0,
+        **arm.settings,
         **QUIET,
     )
 
@@ -162,28 +140,26 @@ def _continued(begun: list[list[int]], trainer: Any, tokens: int) -> list[list[i
     return [ids[: ids.index(end) + 1] if end in ids else ids for ids in answers]
 
 
-def build_trainer(
+def build(
     arm: Arm,
+    start: FirstPolicy,
     *,
     seed: int,
-    steps: int = STEPS,
+    steps: int,
     output_dir: Path,
-    start: FirstPolicy,
     callbacks: Sequence[Any] = (),
-    rollout_func: RolloutFunc = given_letter,
 ) -> GRPOTrainer:
     """An arm's trainer, ready to `.train()`; the same start and seed give the same weights to the bit.
 
     Nothing is printed and nothing is written outside `output_dir`.
 
     Args:
-        arm: Which one; see [`ARMS`][rlwatch.lab.length_bias.ARMS].
+        arm: Which one; with `letter="own"` in its task the policy writes the letter.
+        start: The policy to start from; it is left as it is.
         seed: For the sampling of completions.
         steps: Optimizer steps, each with a rollout of its own.
         output_dir: TRL's, made by it.
-        start: The policy to start from; it is left as it is.
         callbacks: transformers callbacks to run along, for example an `RLWatchCallback`.
-        rollout_func: Who writes the letter; with `own_letter` there is no bias to see, see the module.
     """
     # As in the failure room; and what rollout_func warns of is that it may change, which nobody here can help.
     warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
@@ -195,7 +171,7 @@ def build_trainer(
         train_dataset=Dataset.from_dict({"prompt": list(PROMPTS)}),
         processing_class=start.tokenizer,
         callbacks=[SeedAtStart(), *callbacks],
-        rollout_func=rollout_func,
+        rollout_func=own_letter if arm.task.get("letter") == "own" else given_letter,
     )
     trainer.remove_callback(PrinterCallback)  # it would print every log line
     return trainer

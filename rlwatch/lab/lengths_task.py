@@ -12,12 +12,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 from rich.console import Console
 from rich.progress import track
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
+from rlwatch.lab.kept import State, kept
 from rlwatch.lab.model import make_config, make_model, make_tokenizer
 from rlwatch.lab.task import PROMPTS
 
@@ -72,7 +74,9 @@ class FirstPolicy:
         return model
 
 
-def first_policy(seed: int, *, steps: int = STEPS, console: Console | None = None) -> FirstPolicy:
+def first_policy(
+    seed: int, *, steps: int = STEPS, console: Console | None = None, cache: Path | None = None
+) -> FirstPolicy:
     """Train a new model to answer as the module says; the same seed gives the same weights to the bit.
 
     There are only 16 prompts x 2 letters, and where an answer ends is known for every place in it. So each step sees
@@ -82,6 +86,7 @@ def first_policy(seed: int, *, steps: int = STEPS, console: Console | None = Non
         seed: For the first weights. torch's own random state is neither used nor changed.
         steps: Optimizer steps; the default is what the promised probabilities need.
         console: Where the progress bar goes; by default the standard error, and nowhere if that is no terminal.
+        cache: A folder in which the weights are kept.
     """
     console = Console(stderr=True) if console is None else console
     tokenizer = make_tokenizer()
@@ -89,6 +94,13 @@ def first_policy(seed: int, *, steps: int = STEPS, console: Console | None = Non
     config = make_config(tokenizer)
     config.max_position_embeddings = 2 * MOST_TOKENS
     model = make_model(config, seed=seed)
+    name = f"first-policy-{steps}-seed{seed}"
+    state = kept(cache, name, lambda: _learnt(model, tokenizer, steps=steps, console=console))
+    return FirstPolicy(seed, config, state, tokenizer)
+
+
+def _learnt(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, steps: int, console: Console) -> State:
+    """Train the model towards the probabilities; its weights."""
     tokens, wanted = _demonstrations(tokenizer)
     first = len(PROMPTS[0]) - 1  # the place that predicts the letter
 
@@ -105,8 +117,7 @@ def first_policy(seed: int, *, steps: int = STEPS, console: Console | None = Non
         loss.backward()
         optimizer.step()
 
-    state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-    return FirstPolicy(seed, config, state, tokenizer)
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
 def _demonstrations(tokenizer: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor]:

@@ -19,6 +19,7 @@ between two arms is their configuration and nothing else.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 
 import torch
 import torch.nn.functional as F
@@ -26,6 +27,7 @@ from rich.console import Console
 from rich.progress import track
 from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
 
+from rlwatch.lab.kept import State, kept
 from rlwatch.lab.model import make_config, make_model, make_tokenizer
 from rlwatch.lab.task import LETTERS, PROMPTS, SAFE_LETTER, answer
 
@@ -64,21 +66,32 @@ class WarmStart:
         return model
 
 
-def warm_start(seed: int, *, steps: int = STEPS, console: Console | None = None) -> WarmStart:
+def warm_start(
+    seed: int, *, steps: int = STEPS, console: Console | None = None, cache: Path | None = None
+) -> WarmStart:
     """Train a new model on demonstrations; the same seed gives the same weights to the bit.
 
     Args:
         seed: For the first weights. torch's own random state is neither used nor changed.
         steps: Optimizer steps; the default is what the promised prior needs.
         console: Where the progress bar goes; by default the standard error, and nowhere if that is no terminal.
+        cache: A folder in which the weights are kept.
     """
     console = Console(stderr=True) if console is None else console
     tokenizer = make_tokenizer()
     config = make_config(tokenizer)
     model = make_model(config, seed=seed)
+    name = f"warm-start-{steps}-seed{seed}"
+    state = kept(cache, name, lambda: _learnt(model, tokenizer, steps=steps, console=console))
+    model.load_state_dict(state)
+    model.eval()
+    return WarmStart(seed, config, state, tokenizer, safe_probability(model, tokenizer))
+
+
+def _learnt(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, steps: int, console: Console) -> State:
+    """Train the model on all demonstrations at once; its weights."""
     tokens, weight = _demonstrations(tokenizer)
     prompt_length = len(PROMPTS[0])
-
     optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
     model.train()
     for step in track(
@@ -93,9 +106,7 @@ def warm_start(seed: int, *, steps: int = STEPS, console: Console | None = None)
         loss.backward()  # type: ignore[no-untyped-call]
         optimizer.step()
 
-    model.eval()
-    state = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-    return WarmStart(seed, config, state, tokenizer, safe_probability(model, tokenizer))
+    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
 
 
 def safe_probability(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> float:

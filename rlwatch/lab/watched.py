@@ -7,18 +7,18 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from transformers import TrainerCallback, set_seed
-from trl import GRPOConfig, GRPOTrainer
+from trl import GRPOConfig
 
 from rlwatch.capture.callback import RLWatchCallback
+from rlwatch.lab.experiment import Arm
+from rlwatch.lab.own_loop import run_dir_of
 from rlwatch.runs.reader import read_alerts, read_records
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
-
-A = TypeVar("A")
 
 QUIET: Mapping[str, Any] = MappingProxyType(
     {
@@ -50,7 +50,7 @@ class SeedAtStart(TrainerCallback):  # type: ignore[misc]  # transformers is unt
 
 
 @dataclass(frozen=True)
-class ArmResult(Generic[A]):
+class ArmResult:
     """What one arm's run directory says after the run.
 
     Args:
@@ -60,7 +60,7 @@ class ArmResult(Generic[A]):
         alerts: The changes of its alerts' states, in the order in which they were told.
     """
 
-    arm: A
+    arm: Arm
     run_dir: Path
     records: Sequence[StepRecord]
     alerts: Sequence[Alert]
@@ -91,20 +91,18 @@ class ArmResult(Generic[A]):
 
 
 def train(
-    arm: A,
-    name: str,
-    build: Callable[[Path, Sequence[Any]], GRPOTrainer],
+    arm: Arm,
+    build: Callable[[Path, Sequence[Any]], Any],
     watcher: RLWatchCallback,
     *,
     steps: int,
     console: Console,
-) -> ArmResult[A]:
+) -> ArmResult:
     """Train an arm under a progress bar, watched.
 
     Args:
         arm: The arm.
-        name: What the bar calls it.
-        build: Makes the trainer, given a folder for its output and its callbacks.
+        build: Makes the trainer, or what else has a `train()`, given a folder for its output and its callbacks.
         watcher: Watches it.
         steps: Optimizer steps.
         console: Where the bar goes.
@@ -113,11 +111,13 @@ def train(
         OSError: No run directory could be made.
     """
     with tempfile.TemporaryDirectory() as scratch, progress_bar(console) as progress:
-        build(Path(scratch), [watcher, Bar(progress, name, steps)]).train()
-    if watcher.run_dir is None:
+        built = build(Path(scratch), [watcher, Bar(progress, arm.name, steps)])
+        built.train()
+    run_dir = run_dir_of(built, watcher)
+    if run_dir is None:
         raise OSError("no run directory could be made: see the fault that was logged above")
-    records, changes = read_records(watcher.run_dir).items, read_alerts(watcher.run_dir).items
-    return ArmResult(arm, watcher.run_dir, records, changes)
+    records, changes = read_records(run_dir).items, read_alerts(run_dir).items
+    return ArmResult(arm, run_dir, records, changes)
 
 
 def _mean(records: Sequence[StepRecord], metric: str) -> float | None:

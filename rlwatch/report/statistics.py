@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import combinations
 from statistics import NormalDist
 
@@ -89,6 +90,7 @@ def iqm_difference(first: ArrayLike, second: ArrayLike, *, seed: int = 0) -> Int
     )
 
 
+@lru_cache(maxsize=256)
 def t_quantile(probability: float, degrees: float) -> float:
     """Student's t: the value below which a share ½ ≤ p < 1 of it lies.
 

@@ -1,0 +1,86 @@
+"""The training of the regulariser: the failure room's task, a KL penalty, and a verifier that breaks under way.
+
+A policy learns the task. From one rollout on its verifier returns 0 for everything: every group is dead, every
+advantage is 0, and the policy gradient is gone. What is left of the gradient is the penalty's,
+
+    g = g_policy + beta · g_KL,    g_policy = 0    →    ‖g‖ = beta · ‖g_KL‖,
+
+which pulls the policy back to its reference (the warm start) and so undoes what was learnt, while the gradient's norm
+looks like that of a run that is alive. Without a penalty (beta 0) the norm is exactly 0 and the policy stays as it is.
+The same is known of larger models (RAGEN, arXiv:2504.20073, and arXiv:2604.06268).
+
+What is true goes on being measured: `true_accuracy` is a reward function of weight 0, which no gradient hears of.
+
+Beta is 0.02, so that the policy learns the task first (a true accuracy of .94 in 320 steps); with 0.1 it is held so
+near to the warm start that it learns little (.19 in 200 steps) and has little to lose, by the same mechanism.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+from datasets import Dataset
+from transformers import PrinterCallback
+from trl import GRPOTrainer
+
+from rlwatch.lab import failure_room
+from rlwatch.lab.experiment import Arm
+from rlwatch.lab.task import PROMPTS, accuracy_reward, safe_answer_reward
+from rlwatch.lab.warm_start import WarmStart
+from rlwatch.lab.watched import SeedAtStart
+
+prepare = failure_room.prepare
+
+RewardFunction = Callable[..., list[float]]
+
+
+def breaking(reward: RewardFunction, name: str, sound: int) -> RewardFunction:
+    """A reward function that returns 0 for everything once it has been asked for so many rollouts; 0 is never."""
+    asked = 0
+
+    def verifier(prompts: Sequence[str], completions: Sequence[str], **more: Any) -> list[float]:
+        nonlocal asked
+        asked += 1
+        found = reward(prompts, completions, **more)
+        return found if not sound or asked <= sound else [0.0] * len(found)
+
+    verifier.__name__ = name
+    return verifier
+
+
+def true_accuracy(prompts: Sequence[str], completions: Sequence[str], **_: object) -> list[float]:
+    """What the verifier would say if it were sound: it has no weight in the reward."""
+    return accuracy_reward(prompts, completions)
+
+
+def build(
+    arm: Arm, start: WarmStart, *, seed: int, steps: int, output_dir: Path, callbacks: Sequence[Any] = ()
+) -> GRPOTrainer:
+    """An arm's trainer; arguments as in [`failure_room.build`][rlwatch.lab.failure_room.build].
+
+    The arm's task says for how many rollouts the verifier is `sound`.
+    """
+    warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
+    args = failure_room.grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir)
+    args.reward_weights = [1.0, 1.0, 0.0]
+    # TRL loads the reference of a KL penalty from the model's path once more: it has to be one.
+    path = output_dir / "start"
+    start.model().save_pretrained(path)
+    sound = int(arm.task.get("sound", 0))
+    trainer = GRPOTrainer(
+        model=str(path),
+        reward_funcs=[
+            breaking(accuracy_reward, "accuracy", sound),
+            breaking(safe_answer_reward, "safe_answer", sound),
+            true_accuracy,
+        ],
+        args=args,
+        train_dataset=Dataset.from_dict({"prompt": list(PROMPTS)}),
+        processing_class=start.tokenizer,
+        callbacks=[SeedAtStart(), *callbacks],
+    )
+    trainer.remove_callback(PrinterCallback)
+    return trainer
