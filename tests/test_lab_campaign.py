@@ -179,7 +179,7 @@ def test_runs_are_made_once_and_what_was_left_is_set_aside(tmp_path: Path) -> No
     left.mkdir()
     (left / "run.json").write_text("{}")
     arguments = ["lab", "length-bias", "--seeds", "1", "--steps", "16", "--arms", "grpo,dapo", "--out", str(tmp_path)]
-    done = CliRunner().invoke(app, [*arguments, "--jobs", "2"])
+    done = CliRunner().invoke(app, [*arguments, "--jobs", "1"])
     assert done.exit_code == 0, done.output
     assert "2 of 2 runs are done" in done.output
     assert (tmp_path / ASIDE / "unfinished" / left.name / "run.json").read_text() == "{}"

@@ -499,6 +499,22 @@ def test_what_one_of_several_calls_did_not_give_is_not_known(monitor: Monitor) -
     assert table.select("group", "reward", "reward/f").rows() == [(0, 1.0, 1.0), (0, 0.0, 2.0), (1, 1.0, None)]
 
 
+def test_tokens_are_counted_once_a_rollout_and_no_more_once_a_length_is_missing(monitor: Monitor) -> None:
+    monitor.rollouts([1.0, 0.0], lengths=[3, 4])
+    monitor.step(1)
+    monitor.step(2)  # on the same rollouts
+    monitor.rollouts([1.0, 0.0], lengths=[5, 6])
+    monitor.rollouts([1.0, 0.0], lengths=[1, 1])
+    monitor.step(3)
+    monitor.rollouts([1.0, 0.0])
+    monitor.step(4)
+    monitor.rollouts([1.0, 0.0], lengths=[1, 1])
+    monitor.step(5)
+    assert monitor.run_dir is not None
+    tokens = [record.metrics.get("tokens/total") for record in read_records(monitor.run_dir).items]
+    assert tokens == [7, 7, 20, None, None]
+
+
 def test_a_row_is_in_the_table_as_it_was_first_trained_on(monitor: Monitor) -> None:
     monitor.rollouts([1.0, 0.0])
     monitor.tokens([[-1.0]], None, [[1]], rows=[1])

@@ -16,6 +16,7 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
+import polars as pl
 import pytest
 import torch
 from transformers import TrainerCallback
@@ -302,6 +303,9 @@ def test_a_trainer_that_was_broken_off_twice_makes_one_run(make_trainer: Any, tm
     assert [entry["step"] for entry in read_info(first)["resumed"]] == [2, 4]
     written = [line.get("resume") or -line["step"] for line in lines_of(first / "metrics.rank0.jsonl")]
     assert written == [-1, -2, -3, 2, -3, -4, -5, 4, -5, -6], "and nothing was rewritten"
+    shards = [pl.read_parquet(path) for path in (first / "rollouts").glob("step-*.parquet")]
+    tokens = {step: sum(s["length"].sum() for s in shards if s["step"][0] <= step) for step in (1, 3, 6)}
+    assert {r.step: r.metrics["tokens/total"] for r in read_records(first).items if r.step in tokens} == tokens
 
     trainer.train()
     assert watcher.run_dir != first, "one that does not resume is a run of its own"

@@ -165,7 +165,7 @@ def attachment(name: str) -> str:
     """What makes the browser save an answer under a name, whatever is in it (RFC 6266).
 
     >>> attachment('a "b"/ü.csv')
-    'attachment; filename="a-b-.csv"; filename*=UTF-8\\'\\'a%20%22b%22-%C3%BC.csv'
+    'attachment; filename="a-b---.csv"; filename*=UTF-8\\'\\'a%20%22b%22-%C3%BC.csv'
     """
     whole = re.sub(r"[/\\\x00-\x1f\x7f]+", "-", name).encode("utf-8", "replace").decode()
     plain = re.sub(r"[^A-Za-z0-9._@-]+", "-", whole)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import math
 import os
 import threading
 import time
@@ -22,6 +23,7 @@ from rlwatch.capture.guard import Guard
 from rlwatch.capture.resume import Bookmark, Resumption, corrections, replay, resumes
 from rlwatch.capture.wanted import Wanted
 from rlwatch.detect.engine import Engine
+from rlwatch.runs.reader import read_summary
 from rlwatch.runs.records import Alert, StepRecord
 from rlwatch.runs.writer import RunWriter, create_run_directory
 from rlwatch.settings import NONE
@@ -75,6 +77,7 @@ class Session:
         self._acting = acting or Acting()
         self._judging = threading.RLock()  # the clock judges too; on_alert may close a Monitor
         self._wandb = WandbStream()
+        self._tokens: float | None = 0.0
         self._outbox = guard.run("opening the outbox", self._open_outbox, root)
         self._watch = Watch(self.path)
         guard.on_new_fault = self._save_faults
@@ -98,6 +101,7 @@ class Session:
         self, record: StepRecord, new_generations: Sequence[Generation] = (), rows: FloatArray | None = None
     ) -> None:
         """Take in a step, the generations that it was the first to train on, and what it saw of their rows."""
+        record = self.guard.run("counting tokens", self._with_tokens, record, new_generations) or record
         if self.writer is not None:
             self.guard.run("writing a step", self.writer.append, record)
             if new_generations:
@@ -107,6 +111,16 @@ class Session:
             for alert in self.guard.run("judging a step", self._engine.feed, record) or ():
                 self._deliver(alert)
         self._clock.start()
+
+    def _with_tokens(self, record: StepRecord, new_generations: Sequence[Generation]) -> StepRecord:
+        """The record with what the policy has written so far; without, once that is not known."""
+        if self._tokens is not None and new_generations:
+            self._tokens += float(sum(generation.lengths.sum() for generation in new_generations))
+            if not math.isfinite(self._tokens):
+                self._tokens = None
+        if not self._tokens:  # not known, or nothing is written here
+            return record
+        return replace(record, metrics={**record.metrics, "tokens/total": self._tokens})
 
     def bookmark(self, step: int, memory: Mapping[str, Any]) -> Bookmark:
         """What a checkpoint of this step has to say about the run."""
@@ -169,6 +183,9 @@ class Session:
 
     def _catch_up(self, run: Path, step: int) -> None:
         standing = replay(run, self._engine)
+        last = read_summary(run).last
+        if last is not None:
+            self._tokens = last.metrics.get("tokens/total")  # another version's run has none: then it is not known
         for alert in corrections(run, standing, step):
             self._deliver(alert)
 

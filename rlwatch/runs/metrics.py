@@ -280,6 +280,12 @@ _TABLE = (
     Metric("lr", "per step", "The learning rate that the step used.", "of the optimizer's first parameter group"),
     Metric("step_seconds", "seconds", "Wall time of the step, its generation included.", "step begin to step end"),
     Metric(
+        "tokens/total",
+        "tokens",
+        "Tokens that the policy has written since the run began.",
+        "Σ length over the completions of all generations so far, each generation once",
+    ),
+    Metric(
         "rollouts/age",
         "optimizer steps",
         "How old the step's newest rollouts are: 0 where they were generated for this very step.",

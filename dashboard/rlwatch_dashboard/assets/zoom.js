@@ -96,6 +96,7 @@
       plot.on("plotly_relayout", (event) => zoomed(plot, event));
       plot.on("plotly_hover", (event) => hovered(plot, event));
       plot.on("plotly_unhover", unhovered);
+      if (!stretch && rangeOf(plot)) zoomed(plot, { "xaxis.range": rangeOf(plot) }); // somebody was quicker than this
     }
     if (same(rangeOf(plot), stretch)) return;
     window.Plotly.relayout(plot, stretch ? { "xaxis.range": [...stretch] } : { "xaxis.autorange": true });
