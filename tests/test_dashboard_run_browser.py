@@ -58,6 +58,28 @@ def test_a_spike_and_a_nan_of_a_long_run_are_in_the_chart_and_zoom_brings_every_
         assert seen.is_clean()
 
 
+def test_the_stretch_that_is_zoomed_into_is_in_the_address(browser: Any, tmp_path: Path) -> None:
+    new_run(tmp_path, steps=100)
+    with visit(browser, tmp_path) as seen:
+        seen.open("run/run#20..40")
+        seen.wait_for_points("entropy/mean", 100)
+        seen.wait(f"{RANGES}.length > 3 && {RANGES}.every(range => range === '20,40')")
+        seen.page.evaluate(f"Plotly.relayout({PLOTS}[1], {{'xaxis.range': [50, 60]}})")
+        seen.wait("location.hash === '#50..60'")
+        seen.wait(f"{RANGES}.every(range => range === '50,60')")
+        seen.page.get_by_role("link", name="0.9", exact=True).click()
+        seen.wait("location.search === '?smooth=0.9' && location.hash === '#50..60'")
+        seen.page.reload()
+        seen.wait_for_points("entropy/mean", 100)
+        seen.wait(f"{RANGES}.length > 3 && {RANGES}.every(range => range === '50,60')")
+        seen.page.evaluate(f"Plotly.relayout({PLOTS}[0], {{'xaxis.autorange': true}})")
+        seen.wait("location.hash === ''")
+        seen.open("run/run#what..ever")
+        seen.wait_for_points("entropy/mean", 100)
+        seen.wait(f"{PLOTS}[0]._fullLayout.xaxis.autorange === true")
+        assert seen.is_clean()
+
+
 def test_a_page_that_stays_open_holds_a_bounded_number_of_points(browser: Any, tmp_path: Path) -> None:
     writer = new_run(tmp_path)
     write_steps(writer, 1, 100)

@@ -47,6 +47,12 @@ def test_what_an_experiment_says_fits_together(name: str) -> None:
         assert measure.of([]) is None
 
 
+def test_an_arm_for_which_fewer_steps_are_enough_has_them() -> None:
+    jobs = jobs_of(find("failure-room"), ["tight", "one-update-tight"], [0], 480)
+    assert [job.steps for job in jobs] == [480, 120]
+    assert [job.steps for job in jobs_of(find("failure-room"), ["tight", "one-update-tight"], [0], 32)] == [32, 32]
+
+
 def test_what_there_is_not_is_named() -> None:
     with pytest.raises(ValueError, match="'nothing'; there is: failure-room"):
         find("nothing")

@@ -74,8 +74,8 @@ def jobs_of(experiment: Experiment, arms: Sequence[str], seeds: Sequence[int], s
     Raises:
         ValueError: There is no such arm.
     """
-    named = [experiment.arm(arm).name for arm in arms]
-    return [Job(experiment.name, arm, seed, steps) for seed in seeds for arm in named]
+    named = [experiment.arm(arm) for arm in arms]
+    return [Job(experiment.name, arm.name, seed, min(steps, arm.steps or steps)) for seed in seeds for arm in named]
 
 
 def is_done(root: Path, job: Job) -> bool:

@@ -28,6 +28,7 @@ class Arm:
         task: The same of what is no argument of the trainer's: the task's, the reward's, the sampler's.
         fires: Rules of which at least one must tell of a failure of this arm.
         quiet: No critical alert is right in this arm.
+        steps: Optimizer steps that are enough for it; None for as many as the others have.
     """
 
     name: str
@@ -36,6 +37,7 @@ class Arm:
     task: Mapping[str, Any] = field(default_factory=dict)
     fires: tuple[str, ...] = ()
     quiet: bool = False
+    steps: int | None = None
 
 
 @dataclass(frozen=True)

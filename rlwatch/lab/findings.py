@@ -174,7 +174,8 @@ def _survival(found: Outcome) -> Chart:
             x_values += [int(point.time), int(point.time)]
             shares += [left, point.share]
             left = point.share
-        curves.append(Curve(arm, [*x_values, found.steps], [*shares, left]))
+        end = max(run.last_step for run in runs)
+        curves.append(Curve(arm, [*x_values, end], [*shares, left]))
     return Chart(f"share of runs without: {event}", curves, share=True)
 
 

@@ -119,7 +119,7 @@ def outcome(experiment: Experiment, root: Path, jobs: Sequence[Job]) -> Outcome:
     return Outcome(
         experiment,
         tuple(dict.fromkeys(job.seed for job in jobs)),
-        jobs[0].steps,
+        max(job.steps for job in jobs),
         measured,
         judge(experiment, measured),
         told,

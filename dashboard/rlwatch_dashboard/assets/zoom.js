@@ -1,5 +1,6 @@
 /* One stretch for all charts: who zooms into one sees the same stretch in each, and the server is asked for its points.
-   Hovering over one shows a line at that place in each, and its values in the legends. */
+   The address holds it behind a "#", as in #20..40. Hovering over a chart shows a line at that place in each, and its
+   values in the legends. */
 (function () {
   "use strict";
   const { rlwatch } = window;
@@ -15,6 +16,17 @@
     const axis = plot._fullLayout.xaxis;
     return axis.autorange ? null : axis.range.map((end) => axis.r2l(end));
   };
+
+  function inAddress() {
+    const [from, to] = location.hash.slice(1).split("..").map((end) => (end ? Number(end) : NaN));
+    return from < to ? [from, to] : null;
+  }
+
+  function toAddress() {
+    const hash = stretch ? `#${stretch.map((end) => Number(end.toPrecision(12))).join("..")}` : "";
+    if (location.hash !== hash) history.replaceState(history.state, "", location.pathname + location.search + hash);
+  }
+
   const same = (a, b) => a === b || (a && b && a[0] === b[0] && a[1] === b[1]);
 
   function zoomed(plot, event) {
@@ -22,6 +34,7 @@
     const wanted = rangeOf(plot);
     if (same(wanted, stretch)) return;
     stretch = wanted;
+    toAddress();
     rlwatch.refreshAll();
     clearTimeout(timer);
     timer = setTimeout(() => rlwatch.askForSeed({ again: true }), PAUSE);
@@ -102,14 +115,16 @@
     window.Plotly.relayout(plot, stretch ? { "xaxis.range": [...stretch] } : { "xaxis.autorange": true });
   }
 
-  /* A page of another run, or over another x, begins with all of it. The same one, made anew, stays where it was. */
+  /* A page of another run, or over another x, begins with what its address says, or with all of it. The same one, made
+     anew, stays where it was. */
   let place = null;
   function enter(search) {
     const x = new URLSearchParams(search || "").get("x") || "step";
     const here = `${location.pathname} ${x}`;
-    if (place !== here) stretch = null;
-    else if (stretch) setTimeout(() => rlwatch.askForSeed({ again: true }), PAUSE);
+    if (place !== here) stretch = inAddress();
+    if (stretch) setTimeout(() => rlwatch.askForSeed({ again: true }), PAUSE);
     place = here;
+    toAddress();
     return window.dash_clientside.no_update;
   }
 

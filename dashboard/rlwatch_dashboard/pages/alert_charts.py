@@ -8,7 +8,7 @@ from typing import Any
 from dash import dcc, html
 
 from rlwatch.runs.records import Alert
-from rlwatch_dashboard import alert_figures, alert_story, figures, parts, theme
+from rlwatch_dashboard import alert_figures, alert_story, downloads, figures, parts, theme
 from rlwatch_dashboard.alert_story import Window
 from rlwatch_dashboard.feed import Episode
 from rlwatch_dashboard.followed import Now
@@ -55,6 +55,7 @@ def _card(chart: figures.Chart, now: Now, episode: Episode, shown: Window) -> An
                 role="img",
                 **{"aria-label": f"Chart: {chart.title}, steps {shown.first:,} to {shown.last:,}; {marked}"},
             ),
+            html.Footer(downloads.chart_menu(chart.key, chart.title)),
         ],
         className="card",
     )

@@ -14,7 +14,7 @@ from rlwatch.readers import load as load_runs
 from rlwatch.report.audit_measured import FAMILIES, Measured, Otherwise, Weighed, measured
 from rlwatch.runs.reader import RunSummary
 from rlwatch.runs.records import Run
-from rlwatch_dashboard import figures, numbers, parts, theme
+from rlwatch_dashboard import downloads, figures, numbers, parts, theme
 from rlwatch_dashboard.feed import Points
 from rlwatch_dashboard.pages.facts import why_absent
 from rlwatch_dashboard.pages.panels import bar, cell, heads, number, section
@@ -181,9 +181,10 @@ def _chart(chart: figures.Chart, series: Mapping[str, Points]) -> Any:
         responsive=True,
     )
     label = f"Chart: {chart.title}, shares over the steps"
+    menu = downloads.chart_menu(chart.key, chart.title)
     return html.Article(
         [
-            html.Header([html.H3(chart.title), html.Ul(legend, className="legend")]),
+            html.Header([html.H3(chart.title), html.Ul(legend, className="legend"), menu]),
             html.Div(graph, className="made-plot", role="img", **{"aria-label": label}),
         ],
         className="made-chart",

@@ -68,11 +68,13 @@ EXPERIMENT = Experiment(
             "one-update-tight",
             "the tight clip with one update a rollout, where no clip acts",
             {"epsilon_high": _TIGHT, "num_iterations": 1},
+            steps=120,
         ),
         Arm(
             "one-update-wide",
             "the wide clip with one update a rollout",
             {"epsilon_high": _WIDE, "num_iterations": 1},
+            steps=120,
         ),
     ),
     short=("wide", "tight"),
