@@ -22,6 +22,7 @@ bench: $(READY)  ## what watching costs, how fast logs are read, how well the ru
 	$(BIN)/python benchmarks/overhead.py
 	$(BIN)/python benchmarks/ingest.py
 	$(BIN)/python benchmarks/engine.py
+	$(BIN)/python benchmarks/dashboard.py
 	$(BIN)/python benchmarks/detectors.py
 
 docs: $(READY)  ## built into site/

@@ -17,9 +17,10 @@ from rlwatch.report.survival import kaplan_meier
 
 @dataclass(frozen=True)
 class Curve:
-    """A line of a chart, and what lies around it."""
+    """A line of a chart, and what lies around it; `place` is its arm's, which gives it its colour in every chart."""
 
     label: str
+    place: int
     x: list[int]
     y: list[float]
     low: list[float] = field(default_factory=list)
@@ -166,7 +167,7 @@ def _link_words(link: Link) -> str:
 def _survival(found: Outcome) -> Chart:
     """The share of each arm's runs that have not failed, as steps."""
     event, curves = found.experiment.event, []
-    for arm in found.arms():
+    for place, arm in enumerate(found.arms()):
         runs = [run for run in found.measured if run.arm == arm]
         times = [x if (x := run.numbers[event]) is not None else float(run.last_step) for run in runs]
         left, x_values, shares = 1.0, [0], [1.0]
@@ -175,18 +176,19 @@ def _survival(found: Outcome) -> Chart:
             shares += [left, point.share]
             left = point.share
         end = max(run.last_step for run in runs)
-        curves.append(Curve(arm, [*x_values, end], [*shares, left]))
+        curves.append(Curve(arm, place, [*x_values, end], [*shares, left]))
     return Chart(f"share of runs without: {event}", curves, share=True)
 
 
 def _curves(found: Outcome) -> list[Chart]:
     charts = []
     for metric, arms in found.curves.items():
-        curves = [
-            Curve(arm, steps, [median(v) for v in values], [min(v) for v in values], [max(v) for v in values])
-            for arm, (steps, values) in arms.items()
-            if steps
-        ]
+        curves = []
+        for place, arm in enumerate(found.arms()):
+            steps, values = arms.get(arm, ([], []))
+            if steps:
+                middle, low, high = ([of(v) for v in values] for of in (median, min, max))
+                curves.append(Curve(arm, place, steps, middle, low, high))
         if curves:
             charts.append(Chart(metric, curves))
     return charts

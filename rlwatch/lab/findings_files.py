@@ -115,8 +115,8 @@ def _table(table: Table) -> str:
 
 def _chart(chart: Chart) -> str:
     traces, items = [], ""
-    for place, curve in enumerate(chart.curves):
-        colour = COLOURS[place % len(COLOURS)]
+    for curve in chart.curves:
+        colour = COLOURS[curve.place % len(COLOURS)]
         traces += _traces(curve, colour)
         items += (
             f'<li><i class="swatch" style="background:{colour}"></i>{escape(curve.label)} <b>{curve.y[-1]:.3g}</b></li>'

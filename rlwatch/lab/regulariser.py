@@ -24,6 +24,7 @@ from typing import Any
 
 from datasets import Dataset
 from transformers import PrinterCallback
+from transformers.utils import logging
 from trl import GRPOTrainer
 
 from rlwatch.lab import failure_room
@@ -69,6 +70,7 @@ def build(
     # TRL loads the reference of a KL penalty from the model's path once more: it has to be one.
     path = output_dir / "start"
     start.model().save_pretrained(path)
+    logging.disable_progress_bar()  # of loading it, which takes no time
     sound = int(arm.task.get("sound", 0))
     trainer = GRPOTrainer(
         model=str(path),

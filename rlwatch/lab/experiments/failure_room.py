@@ -41,6 +41,9 @@ def _clipped(record: StepRecord) -> bool:
 
 _TIGHT, _SYMMETRIC, _HIGHER, _WIDE = 0.05, 0.2, 0.28, 1.0
 
+_DYING = ("entropy-collapse", "dead-groups")
+"""The rules that are right wherever the policy settles on the safe answer."""
+
 EXPERIMENT = Experiment(
     name="failure-room",
     title="The failure room",
@@ -54,10 +57,10 @@ EXPERIMENT = Experiment(
             "tight",
             "a tight upper clip: the policy settles on the safe answer and stops learning",
             {"epsilon_high": _TIGHT},
-            fires=("entropy-collapse", "dead-groups"),
+            fires=_DYING,
         ),
-        Arm("symmetric", "the clip of PPO and GRPO, as far up as down", {"epsilon_high": _SYMMETRIC}),
-        Arm("clip-higher", "the clip of DAPO", {"epsilon_high": _HIGHER}),
+        Arm("symmetric", "the clip of PPO and GRPO, as far up as down", {"epsilon_high": _SYMMETRIC}, fires=_DYING),
+        Arm("clip-higher", "the clip of DAPO", {"epsilon_high": _HIGHER}, fires=_DYING),
         Arm(
             "wide",
             "a wide upper clip: rare right answers may grow, the policy learns the task",
@@ -68,12 +71,14 @@ EXPERIMENT = Experiment(
             "one-update-tight",
             "the tight clip with one update a rollout, where no clip acts",
             {"epsilon_high": _TIGHT, "num_iterations": 1},
+            fires=_DYING,
             steps=120,
         ),
         Arm(
             "one-update-wide",
             "the wide clip with one update a rollout",
             {"epsilon_high": _WIDE, "num_iterations": 1},
+            fires=_DYING,
             steps=120,
         ),
     ),
