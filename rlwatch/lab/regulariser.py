@@ -11,6 +11,13 @@ The same is known of larger models (RAGEN, arXiv:2504.20073, and arXiv:2604.0626
 
 What is true goes on being measured: `true_accuracy` is a reward function of weight 0, which no gradient hears of.
 
+Five seeds, 480 steps, the verifier breaks after step 320; mean ± standard deviation:
+
+    arm        ‖g‖ in the 40 steps after   of it the policy's   true accuracy, 320 → 480   told
+    kl         .105 ± .083                 0.0 %                .69 ± .24 lost             reward-collapse at 325
+    no-kl      0                           -                    .00 ± .04 lost             reward-collapse at 325
+    kl-sound   .638 ± .414                 99.4 % ± 1.5 %       .10 ± .12 gained           nothing critical
+
 Beta is 0.02, so that the policy learns the task first (a true accuracy of .94 in 320 steps); with 0.1 it is held so
 near to the warm start that it learns little (.19 in 200 steps) and has little to lose, by the same mechanism.
 """
