@@ -289,7 +289,8 @@ def test_a_read_only_run_directory_is_said(tmp_path: Path, monkeypatch: pytest.M
 def test_what_is_over_can_be_silenced_and_not_acknowledged(tmp_path: Path) -> None:
     story(tmp_path)
     buttons = parts_of(page_at(tmp_path, "/run/run/alert/entropy-collapse/100")[0], "Button")
-    assert {json.loads(getattr(button, "data-answer"))["kind"] for button in buttons} == {"silence"}
+    answers = [getattr(button, "data-answer") for button in buttons if hasattr(button, "data-answer")]
+    assert {json.loads(answer)["kind"] for answer in answers} == {"silence"}
 
 
 def test_ten_thousand_answers_and_strange_ones_do_no_harm(tmp_path: Path) -> None:

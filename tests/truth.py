@@ -28,6 +28,7 @@ class Truth(TrainerCallback):
         self._draft: dict[str, Any] | None = None
         self._best, self._worst = -math.inf, math.inf
         self._newest, self._newest_since = -1, 0
+        self._trained_on: set[int] = set()
         self._before: list[torch.Tensor] = []
         self._norms: dict[str, float] = {}
         self._raw: list[tuple[int, list[dict[str, Any]], dict[str, float]]] = []
@@ -163,6 +164,7 @@ class Truth(TrainerCallback):
     def replay(self) -> None:
         """Compute all steps again, after a test has corrected what it knows better."""
         self._newest, self._newest_since = -1, 0
+        self._trained_on: set[int] = set()
         self.steps = [self.expected(*step) for step in self._raw]
 
     # what that must give
@@ -175,9 +177,11 @@ class Truth(TrainerCallback):
         fresh = [n for n in numbers if n > self._newest]
         if numbers[-1] > self._newest:
             self._newest, self._newest_since = numbers[-1], step
+        self._trained_on.update(numbers)
         found = {
             "loss": sum(batch["loss"] for batch in batches),
             "rollouts/age": float(step - self._newest_since),
+            "tokens/total": float(sum(sum(self.generations[n]["length"]) for n in self._trained_on)),
             **norms,
             **self.of_rollouts([self.generations[n] for n in numbers]),
             **self.of_tokens(batches),
