@@ -41,7 +41,7 @@ from trl import GRPOConfig, GRPOTrainer
 from rlwatch.lab.experiment import Arm
 from rlwatch.lab.lengths_task import FirstPolicy
 from rlwatch.lab.own_letter_task import ALIKE, DIFFERENT, PROMPTS, accuracy_reward, easy, even, first_policy, hard
-from rlwatch.lab.soft_start import small_trainer
+from rlwatch.lab.trainer import quiet_trainer
 from rlwatch.lab.watched import QUIET
 
 GENERATIONS = 32
@@ -115,4 +115,6 @@ def build(
     """
     policy = start.alike if arm.task.get("prompts") == "alike" else start.different
     config = grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir)
-    return small_trainer(policy, config, PROMPTS, [accuracy_reward, easy, even, hard], callbacks)
+    return quiet_trainer(
+        policy.model(), policy.tokenizer, config, PROMPTS, [accuracy_reward, easy, even, hard], callbacks
+    )

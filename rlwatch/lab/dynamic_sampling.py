@@ -39,20 +39,18 @@ ended at .50 and .51 after 160 steps; without it, and after 240 steps, plain end
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
-from transformers import PrinterCallback
 from trl import GRPOConfig
 
 from rlwatch.lab.experiment import Arm
 from rlwatch.lab.resampling import Grader, Ledger, Resampling
 from rlwatch.lab.task import PROMPTS
+from rlwatch.lab.trainer import quiet_trainer
 from rlwatch.lab.warm_start import WarmStart, warm_start
-from rlwatch.lab.watched import QUIET, SeedAtStart
+from rlwatch.lab.watched import QUIET
 
 GENERATIONS = 4
 """G, the completions a prompt gets: few, so that many groups have no variance."""
@@ -110,16 +108,10 @@ def build(
         output_dir: TRL's, made by it.
         callbacks: transformers callbacks to run along, for example an `RLWatchCallback`.
     """
-    warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
     ledger, grader = Ledger(), Grader(float(arm.task.get("noise", 0.0)), seed)
-    trainer = Resampling(
-        model=start.model(),
-        reward_funcs=[grader.graded, *ledger.columns()],
-        args=grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir),
-        train_dataset=Dataset.from_dict({"prompt": list(PROMPTS)}),
-        processing_class=start.tokenizer,
-        callbacks=[SeedAtStart(), *callbacks],
-    )
+    config = grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir)
+    rewards = [grader.graded, *ledger.columns()]
+    trainer = quiet_trainer(start.model(), start.tokenizer, config, PROMPTS, rewards, callbacks, kind=Resampling)
+    assert isinstance(trainer, Resampling)
     trainer.draws, trainer.grader, trainer.ledger = int(arm.task.get("draws", 1)), grader, ledger
-    trainer.remove_callback(PrinterCallback)  # it would print every log line
     return trainer

@@ -35,19 +35,17 @@ Ten seeds, 480 steps, at the end, and how it depends on the regime:
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
-from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from rlwatch.lab.experiment import Arm
 from rlwatch.lab.task import PROMPTS, accuracy_reward, safe_answer_reward
+from rlwatch.lab.trainer import quiet_trainer
 from rlwatch.lab.warm_start import WarmStart, warm_start
-from rlwatch.lab.watched import QUIET, SeedAtStart
+from rlwatch.lab.watched import QUIET
 
 GENERATIONS = 16
 """G, the completions a prompt gets in a rollout: the size of a group."""
@@ -104,15 +102,6 @@ def build(
         output_dir: TRL's, made by it.
         callbacks: transformers callbacks to run along, for example an `RLWatchCallback`.
     """
-    # TRL 1.16 still uses names that transformers 5.24 has renamed; nobody who runs the lab can do anything about it.
-    warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
-    trainer = GRPOTrainer(
-        model=start.model(),
-        reward_funcs=[accuracy_reward, safe_answer_reward],
-        args=grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir),
-        train_dataset=Dataset.from_dict({"prompt": list(PROMPTS)}),
-        processing_class=start.tokenizer,
-        callbacks=[SeedAtStart(), *callbacks],
-    )
-    trainer.remove_callback(PrinterCallback)  # it would print every log line
-    return trainer
+    config = grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir)
+    rewards = [accuracy_reward, safe_answer_reward]
+    return quiet_trainer(start.model(), start.tokenizer, config, PROMPTS, rewards, callbacks)

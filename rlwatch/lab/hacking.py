@@ -32,8 +32,8 @@ from trl import GRPOConfig, GRPOTrainer
 from rlwatch.lab.experiment import Arm
 from rlwatch.lab.hacking_task import MOST_TOKENS, accuracy_reward, first_policy, length_reward
 from rlwatch.lab.lengths_task import FirstPolicy
-from rlwatch.lab.soft_start import small_trainer
 from rlwatch.lab.task import PROMPTS
+from rlwatch.lab.trainer import quiet_trainer
 from rlwatch.lab.watched import QUIET
 
 GENERATIONS = 8
@@ -89,4 +89,4 @@ def build(
         callbacks: transformers callbacks to run along, for example an `RLWatchCallback`.
     """
     config = grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir)
-    return small_trainer(start, config, PROMPTS, [accuracy_reward, length_reward], callbacks)
+    return quiet_trainer(start.model(), start.tokenizer, config, PROMPTS, [accuracy_reward, length_reward], callbacks)

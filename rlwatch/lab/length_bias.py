@@ -38,14 +38,11 @@ Five seeds an arm, 60 steps of 128 answers, means of 5 steps at either end, mean
 from __future__ import annotations
 
 import copy
-import warnings
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
-from datasets import Dataset
-from transformers import PrinterCallback
 from trl import GRPOConfig, GRPOTrainer
 
 from rlwatch.lab.experiment import Arm
@@ -59,7 +56,8 @@ from rlwatch.lab.lengths_task import (
     right_letter_reward,
 )
 from rlwatch.lab.task import PROMPTS
-from rlwatch.lab.watched import QUIET, SeedAtStart
+from rlwatch.lab.trainer import quiet_trainer
+from rlwatch.lab.watched import QUIET
 
 GENERATIONS = 8
 """G, the completions a prompt gets in a rollout: the size of a group."""
@@ -161,17 +159,8 @@ def build(
         output_dir: TRL's, made by it.
         callbacks: transformers callbacks to run along, for example an `RLWatchCallback`.
     """
-    # As in the failure room; and what rollout_func warns of is that it may change, which nobody here can help.
-    warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
-    warnings.filterwarnings("ignore", message=".*'rollout_func', which is an experimental", category=UserWarning)
-    trainer = GRPOTrainer(
-        model=start.model(),
-        reward_funcs=[right_letter_reward],
-        args=grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir),
-        train_dataset=Dataset.from_dict({"prompt": list(PROMPTS)}),
-        processing_class=start.tokenizer,
-        callbacks=[SeedAtStart(), *callbacks],
-        rollout_func=own_letter if arm.task.get("letter") == "own" else given_letter,
+    config = grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir)
+    rollout_func = own_letter if arm.task.get("letter") == "own" else given_letter
+    return quiet_trainer(
+        start.model(), start.tokenizer, config, PROMPTS, [right_letter_reward], callbacks, rollout_func
     )
-    trainer.remove_callback(PrinterCallback)  # it would print every log line
-    return trainer

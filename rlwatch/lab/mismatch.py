@@ -46,7 +46,7 @@ from trl import GRPOConfig, GRPOTrainer
 from rlwatch.lab.experiment import Arm
 from rlwatch.lab.lengths_task import FirstPolicy
 from rlwatch.lab.own_letter_task import PROMPTS, accuracy_reward, first_policy, right_letter
-from rlwatch.lab.soft_start import small_trainer
+from rlwatch.lab.trainer import quiet_trainer
 from rlwatch.lab.watched import QUIET
 
 CHANCES: Mapping[str, float] = {"easy": 0.3, "even": 0.3, "hard": 0.3}
@@ -158,7 +158,7 @@ def build(
     """
     config, own = grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir), PolicyAccuracy()
     rollout = sampler(arm.task.get("temperature", 1.0), arm.task.get("noise", 0.0))
-    trainer = small_trainer(start, config, PROMPTS, [accuracy_reward, own], callbacks, rollout)
+    trainer = quiet_trainer(start.model(), start.tokenizer, config, PROMPTS, [accuracy_reward, own], callbacks, rollout)
     own.trainer = trainer
     if arm.task.get("corrected"):
         trainer.use_vllm, trainer._last_loaded_step = True, -1

@@ -24,21 +24,18 @@ near to the warm start that it learns little (.19 in 200 steps) and has little t
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-from datasets import Dataset
-from transformers import PrinterCallback
 from transformers.utils import logging
 from trl import GRPOTrainer
 
 from rlwatch.lab import failure_room
 from rlwatch.lab.experiment import Arm
 from rlwatch.lab.task import PROMPTS, accuracy_reward, safe_answer_reward
+from rlwatch.lab.trainer import quiet_trainer
 from rlwatch.lab.warm_start import WarmStart
-from rlwatch.lab.watched import SeedAtStart
 
 prepare = failure_room.prepare
 
@@ -71,7 +68,6 @@ def build(
 
     The arm's task says for how many rollouts the verifier is `sound`.
     """
-    warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
     args = failure_room.grpo_config(arm, seed=seed, steps=steps, output_dir=output_dir)
     args.reward_weights = [1.0, 1.0, 0.0]
     # TRL loads the reference of a KL penalty from the model's path once more: it has to be one.
@@ -79,17 +75,9 @@ def build(
     start.model().save_pretrained(path)
     logging.disable_progress_bar()  # of loading it, which takes no time
     sound = int(arm.task.get("sound", 0))
-    trainer = GRPOTrainer(
-        model=str(path),
-        reward_funcs=[
-            breaking(accuracy_reward, "accuracy", sound),
-            breaking(safe_answer_reward, "safe_answer", sound),
-            true_accuracy,
-        ],
-        args=args,
-        train_dataset=Dataset.from_dict({"prompt": list(PROMPTS)}),
-        processing_class=start.tokenizer,
-        callbacks=[SeedAtStart(), *callbacks],
-    )
-    trainer.remove_callback(PrinterCallback)
-    return trainer
+    rewards = [
+        breaking(accuracy_reward, "accuracy", sound),
+        breaking(safe_answer_reward, "safe_answer", sound),
+        true_accuracy,
+    ]
+    return quiet_trainer(str(path), start.tokenizer, args, PROMPTS, rewards, callbacks)

@@ -1,26 +1,17 @@
-"""A warm start towards probabilities that are written down for every place of every text, rather than towards samples.
-
-And the trainer that the small experiments share.
-"""
+"""A warm start towards probabilities that are written down for every place of every text, not towards samples."""
 
 from __future__ import annotations
 
-import warnings
-from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 import torch
-from datasets import Dataset
 from rich.console import Console
 from rich.progress import track
-from transformers import PreTrainedTokenizerFast, PrinterCallback
-from trl import GRPOConfig, GRPOTrainer
+from transformers import PreTrainedTokenizerFast
 
 from rlwatch.lab.kept import State, kept
 from rlwatch.lab.lengths_task import FirstPolicy
 from rlwatch.lab.model import make_config, make_model
-from rlwatch.lab.watched import SeedAtStart
 
 STEPS = 250
 """Optimizer steps of the warm start."""
@@ -72,37 +63,3 @@ def soft_start(
         return {key: tensor.detach().clone() for key, tensor in model.state_dict().items()}
 
     return FirstPolicy(seed, config, kept(cache, f"{name}-{steps}-seed{seed}", learnt), tokenizer)
-
-
-def small_trainer(
-    start: FirstPolicy,
-    config: GRPOConfig,
-    prompts: Sequence[str],
-    rewards: Sequence[Callable[..., Any]],
-    callbacks: Sequence[Any],
-    rollout_func: Callable[..., Any] | None = None,
-) -> GRPOTrainer:
-    """TRL's own trainer, ready to `.train()`; it prints nothing.
-
-    Args:
-        start: The policy to start from; it is left as it is.
-        config: Its whole configuration.
-        prompts: The dataset.
-        rewards: Reward functions; their weights stand in the configuration.
-        callbacks: transformers callbacks to run along.
-        rollout_func: What samples, where that is not the trainer itself.
-    """
-    # As in the failure room; and what rollout_func warns of is that it may change, which nobody here can help.
-    warnings.filterwarnings("ignore", message=".*gradient_checkpointing", category=FutureWarning)
-    warnings.filterwarnings("ignore", message=".*'rollout_func', which is an experimental", category=UserWarning)
-    trainer = GRPOTrainer(
-        model=start.model(),
-        reward_funcs=list(rewards),
-        args=config,
-        train_dataset=Dataset.from_dict({"prompt": list(prompts)}),
-        processing_class=start.tokenizer,
-        callbacks=[SeedAtStart(), *callbacks],
-        rollout_func=rollout_func,
-    )
-    trainer.remove_callback(PrinterCallback)  # it would print every log line
-    return trainer
