@@ -5,13 +5,16 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CPU_TORCH := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test lint bench docs screenshots clean
+.PHONY: demo test fuzz lint bench docs screenshots clean
 
 demo: $(READY)  ## the failure room, watched: two short trainings with the live page open
 	$(BIN)/rlwatch lab failure-room --dashboard $(ARGS)
 
 test: $(READY)  ## everything that CI needs
 	$(BIN)/python -m pytest -n 2 $(ARGS)
+
+fuzz: $(READY)  ## the property tests, with other examples each time
+	$(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz $$(grep -l "^from hypothesis" tests/*.py) $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

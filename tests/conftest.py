@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from chromium import CHROMIUM, FLAGS
 from tiny import PROMPTS, odd_digit, quiet
@@ -24,6 +25,11 @@ for name in (
     "RLWATCH_PAGE_URL",
 ):
     os.environ.pop(name, None)
+
+# The same examples each time; `make fuzz` looks for new ones.
+settings.register_profile("fixed", derandomize=True)
+settings.register_profile("fuzz", print_blob=True)
+settings.load_profile("fixed")
 
 
 def pytest_configure(config: pytest.Config) -> None:

@@ -50,7 +50,9 @@ class Visit:
         self.page.goto(self.url + path)
 
     def wait(self, condition: str) -> None:
-        self.page.wait_for_function(f"() => {condition}", polling=100)  # not by frames: a still page draws none
+        # What the condition looks into may not be there yet. Polled and not by frames: a still page draws none.
+        otherwise = "catch (error) { if (error instanceof TypeError) return false; throw error }"
+        self.page.wait_for_function(f"() => {{ try {{ return {condition} }} {otherwise} }}", polling=100)
 
     def wait_for_points(self, metric: str, count: int) -> None:
         """Until the curve in the page has so many points: what Plotly holds, not what the server sent."""

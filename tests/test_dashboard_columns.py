@@ -95,6 +95,14 @@ def test_it_reads_what_the_reader_reads_however_the_file_grew(
         cursors.append(reading.cursor)
 
 
+def test_a_carriage_return_ends_no_line(tmp_path: Path) -> None:
+    first, second = b'{"step":5,"time":1,\r"metrics":{}}\n', b'{"step":6,"time":2,"metrics":{}}\r\n'
+    reading = store(tmp_path, first + second).read()
+    assert as_read(records_of(reading)) == as_read(read_records(tmp_path).items)
+    assert reading.columns.steps.tolist() == [5, 6]
+    assert [record.step for record in read_records(tmp_path, len(first)).items] == [6]
+
+
 def test_each_metric_has_its_points_and_only_those(tmp_path: Path) -> None:
     writer = RunWriter(tmp_path, {})
     writer.append(StepRecord(1, 10.0, {"a": 1.0}))

@@ -8,7 +8,6 @@ from __future__ import annotations
 import io
 import os
 import threading
-from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -113,7 +112,7 @@ class ColumnStore:
         """Read whole lines."""
         rows, offset = Rows(), self._end
         newest = int(self._table.view().steps[-1]) if len(self._table) else None
-        for line in _lines(whole):
+        for line in io.BytesIO(whole):
             begin, offset = offset, offset + len(line)
             try:
                 step, time, metrics = _parse(line)
@@ -167,6 +166,3 @@ def _parse(line: bytes) -> tuple[int, float, dict[str, Any] | None]:
         raise OverflowError(f"its step is {step}")
     return step, time, metrics
 
-
-def _lines(data: bytes) -> Iterable[bytes]:
-    return data.splitlines(keepends=True) if b"\r" in data else io.BytesIO(data)

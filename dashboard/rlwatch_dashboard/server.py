@@ -83,10 +83,13 @@ def run_in_background(
     try:
         yield _address(host, server, before)
     finally:
-        # The sockets belong to the serving thread, so it is asked to close them; its loop ends when none is left.
-        server.trigger.pull_trigger(lambda: wasyncore.close_all(server._map))
-        thread.join(timeout=10)
         server.task_dispatcher.shutdown()
+        # The sockets belong to the serving thread, so it is asked to close them; its loop ends when none is left. The
+        # lock is held for both: woken by another, the thread would close the pipe before it is written to.
+        with server.trigger.lock:
+            server.trigger.thunks.append(lambda: wasyncore.close_all(server._map))
+            server.pull_trigger()
+        thread.join(timeout=10)
 
 
 def checked_base(path: str) -> str:

@@ -14,7 +14,7 @@ import io
 import json
 import math
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -318,7 +318,7 @@ def _read_lines(path: Path, cursor: int, parse: Callable[[dict[str, Any]], T]) -
     items: list[T] = []
     skipped: list[Skipped] = []
     offset = start
-    for line in _lines(whole):
+    for line in io.BytesIO(whole):
         if not line.isspace():
             try:
                 parsed = _parse(line, parse)
@@ -334,11 +334,6 @@ def _read_lines(path: Path, cursor: int, parse: Callable[[dict[str, Any]], T]) -
                     items.append(parsed)
         offset += len(line)
     return Chunk(items, start + len(whole), skipped, restarted)
-
-
-def _lines(data: bytes) -> Iterable[bytes]:
-    """The lines of a file, one at a time where that can be: a list of them takes its size again, and time to fill."""
-    return data.splitlines(keepends=True) if b"\r" in data else io.BytesIO(data)
 
 
 def _newest(path: Path, parse: Callable[[dict[str, Any]], T], end: int | None = None) -> T | None:
