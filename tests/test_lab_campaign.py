@@ -14,6 +14,7 @@ from rlwatch.cli import app
 from rlwatch.lab.campaign import ASIDE, MARK, Job, is_done, jobs_of, train_all
 from rlwatch.lab.experiments import MODULES, find
 from rlwatch.lab.findings import document
+from rlwatch.lab.findings_charts import reward_for_tokens, timeline
 from rlwatch.lab.findings_files import as_html, as_markdown, write
 from rlwatch.lab.outcome import outcome
 from rlwatch.runs.reader import list_runs, read_records
@@ -72,6 +73,7 @@ def made_up(root: Path, job: Job, *, dies_at: int | None, warned: int | None, re
         is_dead = dies_at is not None and step >= dies_at
         metrics = {
             "reward/mean": reward + 0.01 * job.seed,
+            "tokens/total": 10.0 * step + job.seed,
             "entropy/mean": 0.1 if dies_at is not None and step >= dies_at - 8 else 1.0,
             "groups/unique": 0.05 if is_dead else 0.5,
             DEAD: 0.9 if is_dead else 0.1,
@@ -116,6 +118,10 @@ def test_what_came_of_the_runs(tmp_path: Path, runs: list[Job]) -> None:
     assert [told.event for told in tight] == [40, 41, 42, 43, 44]
     assert [told.lead for told in tight] == [10, 11, 12, 13, 14]
     assert {(told.rule, told.warned, told.critical, told.others) for told in tight} == {("dead-groups", 30, 40, ())}
+    assert [(told.shown, told.in_time) for told in tight] == [(None, True)] * 5
+    shown = [dataclasses.replace(tight[0], shown=step).in_time for step in (29.0, 30.0)]
+    assert shown == [False, True]
+    assert not dataclasses.replace(tight[0], warned=None).in_time
     links = found.chain["tight"]
     # Means of eight rows: of entropy and distinct completions five have to be low, of the others seven.
     assert [link.middle for link in links] == [1, 38, 46, 48, 48, 48]
@@ -152,12 +158,20 @@ def test_the_files_hold_the_numbers_and_the_command(tmp_path: Path, runs: list[J
     assert said["claims"][0]["verdict"] == "shown"
     body = text.read_text()
     assert "Command: rlwatch lab failure-room --seeds 5" in body
-    assert "| tight | 5 of 5 | 5 of 5, dead-groups | 5 of 5 | median 12, 10 to 14 | none |" in body
+    assert "| tight | 5 of 5 | 5 of 5, dead-groups | never | 5 of 5 | median 12, 10 to 14 | none |" in body
     assert "rare tokens clipped up → entropy halved → completions alike" in body
     assert "A run took 11 s (9 to 13) on one core" in body
+    earned = reward_for_tokens(found)[0]
+    assert [curve.label for curve in earned.curves] == ["tight", "symmetric", "wide"]
+    assert (earned.curves[2].x[:2], earned.curves[2].y[:2]) == ([12, 22], [0.92, 0.92])
+    chain = timeline(found)
+    medians = chain.curves[0]
+    assert (medians.label, medians.x) == ("tight", [1, 38, 46, 48, 48, 48])
+    assert [round(y) for y in medians.y] == list(range(6)), "a row a link"
+    assert [curve.x for curve in chain.curves if curve.place == 0][2] == [36, 40], "from the first seed to the last"
     html = page.read_text()
     assert "default-src 'none'" in html
-    assert html.count('class="plot"') == 1 + 5
+    assert html.count('class="plot"') == 1 + 1 + 5 + 1, "the chain, the survival, five metrics, the reward for tokens"
     assert list_runs(tmp_path)[1] == [], "reports are no runs, and none of their business"
     assert as_html(found, sections) == html
 
@@ -172,7 +186,8 @@ def test_a_silent_failure_and_a_loud_healthy_run_are_said(tmp_path: Path) -> Non
     assert "tight: nothing was told of 2 runs that failed." in text
     assert "wide: a critical alert in 2 of 2 runs that should have been quiet." in text
     assert (
-        "| wide (to be quiet) | 0 of 2 | – | – | – | dead-groups at 30 (seed 0), dead-groups at 30 (seed 1) |" in text
+        "| wide (to be quiet) | 0 of 2 | – | – | – | – | dead-groups at 30 (seed 0), dead-groups at 30 (seed 1) |"
+        in text
     )
 
 

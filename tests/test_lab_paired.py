@@ -15,7 +15,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlwatch.lab import paired
-from rlwatch.lab.experiment import Arm, Claim, Experiment, Measure, change, falls_to, first_step, number, reaches
+from rlwatch.lab.experiment import (
+    Arm,
+    Claim,
+    Experiment,
+    Measure,
+    change,
+    falls_from_best,
+    falls_to,
+    first_step,
+    number,
+    reaches,
+)
 from rlwatch.lab.paired import effect_size, mean_interval, pairs_needed, sign_flip
 from rlwatch.lab.verdicts import Judged, Measured, Verdict, judge
 from rlwatch.runs.records import StepRecord
@@ -107,6 +118,11 @@ def test_measures_of_a_run() -> None:
     assert falls(rows([4, -4, 4, 3, 1, 0])) == 5  # 3 and 1 have the mean 2; the sign does not count
     assert falls(rows([4, 4, 4, 3, 3])) is None
     assert falls(rows([4, 4, None, 1, None, 1])) == 6
+    loses = falls_from_best("m", 1 / 3, rows=2)
+    assert loses(rows([1, 1, 4, 2, None, 2])) == 6  # of the best mean, 3, and not of the best row
+    assert loses(rows([1, 1, 4, 2, 3, 2])) is None
+    assert loses(rows([-3, -3, -4, -4])) == 4
+    assert loses(rows([0, 0, 0])) is None
     dead = reaches(lambda r: number(r, "m"), 3, rows=2)
     assert dead(rows([2, 3, 4, 1])) == 3
     assert dead(rows([2, 3, None, 4, 2])) == 5

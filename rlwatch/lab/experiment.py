@@ -238,6 +238,21 @@ def falls_to(metric: str, share: float, first: int = 8, rows: int = 8) -> Callab
     return of
 
 
+def falls_from_best(metric: str, lost: float, rows: int = 8) -> Callable[[Records], float | None]:
+    """The first step at which the mean of so many rows up to it has lost a share of the best such mean before it."""
+
+    def of(records: Records) -> float | None:
+        found, best = values(records, metric), -float("inf")
+        for end in range(rows, len(found) + 1):
+            mean = sum(x for _, x in found[end - rows : end]) / rows
+            best = max(best, mean)
+            if best - mean >= lost * abs(best) > 0:
+                return float(found[end - 1][0])
+        return None
+
+    return of
+
+
 def reaches(value: Callable[[StepRecord], float], bound: float, rows: int = 8) -> Callable[[Records], float | None]:
     """The first step at which the mean of so many rows up to it is at least a bound; NaN is below everything."""
 

@@ -9,31 +9,10 @@ from itertools import pairwise
 from statistics import median, stdev
 
 from rlwatch.lab.experiment import Measure
+from rlwatch.lab.findings_charts import Chart, curves, reward_for_tokens, survival, timeline
 from rlwatch.lab.outcome import Link, Outcome, Told
 from rlwatch.lab.verdicts import Judged, Verdict
 from rlwatch.report.sentences import counted
-from rlwatch.report.survival import kaplan_meier
-
-
-@dataclass(frozen=True)
-class Curve:
-    """A line of a chart, and what lies around it; `place` is its arm's, which gives it its colour in every chart."""
-
-    label: str
-    place: int
-    x: list[int]
-    y: list[float]
-    low: list[float] = field(default_factory=list)
-    high: list[float] = field(default_factory=list)
-
-
-@dataclass(frozen=True)
-class Chart:
-    """Lines over the steps."""
-
-    title: str
-    curves: list[Curve]
-    share: bool = False
 
 
 @dataclass(frozen=True)
@@ -69,10 +48,13 @@ def document(found: Outcome, command: str) -> list[Section]:
     if found.chain:
         sections.append(_chain_section(found))
     if found.experiment.event:
-        survival = _survival(found)
-        sections.append(Section(f"Runs without the event: {found.experiment.event}", charts=[survival]))
+        sections.append(Section(f"Runs without the event: {found.experiment.event}", charts=[survival(found)]))
     sections += [
-        Section("The curves", ["A line is the median of the seeds, its band their range."], charts=_curves(found)),
+        Section(
+            "The curves",
+            ["A line is the median of the seeds, its band their range."],
+            charts=[*curves(found), *reward_for_tokens(found)],
+        ),
         _alerts_section(found),
     ]
     if found.experiment.reading:
@@ -145,7 +127,7 @@ def _chain_section(found: Outcome) -> Section:
     rows = []
     for place, name in enumerate(found.experiment.chain):
         rows.append([name, *(_link_words(links[place]) for links in found.chain.values())])
-    return Section("The chain, link by link", said, Table(["Link", *found.chain], rows))
+    return Section("The chain, link by link", said, Table(["Link", *found.chain], rows), [timeline(found)])
 
 
 def _is_whole(links: Sequence[Link]) -> bool:
@@ -164,42 +146,13 @@ def _link_words(link: Link) -> str:
     return f"step {link.middle:.0f}{span} ({len(link.steps)} of {link.runs})"
 
 
-def _survival(found: Outcome) -> Chart:
-    """The share of each arm's runs that have not failed, as steps."""
-    event, curves = found.experiment.event, []
-    for place, arm in enumerate(found.arms()):
-        runs = [run for run in found.measured if run.arm == arm]
-        times = [x if (x := run.numbers[event]) is not None else float(run.last_step) for run in runs]
-        left, x_values, shares = 1.0, [0], [1.0]
-        for point in kaplan_meier(times, [run.numbers[event] is not None for run in runs]):
-            x_values += [int(point.time), int(point.time)]
-            shares += [left, point.share]
-            left = point.share
-        end = max(run.last_step for run in runs)
-        curves.append(Curve(arm, place, [*x_values, end], [*shares, left]))
-    return Chart(f"share of runs without: {event}", curves, share=True)
-
-
-def _curves(found: Outcome) -> list[Chart]:
-    charts = []
-    for metric, arms in found.curves.items():
-        curves = []
-        for place, arm in enumerate(found.arms()):
-            steps, values = arms.get(arm, ([], []))
-            if steps:
-                middle, low, high = ([of(v) for v in values] for of in (median, min, max))
-                curves.append(Curve(arm, place, steps, middle, low, high))
-        if curves:
-            charts.append(Chart(metric, curves))
-    return charts
-
-
 def _alerts_section(found: Outcome) -> Section:
     rows = [row for arm in found.arms() if (row := _alerts_row(found, arm)) is not None]
-    head = ["Arm", "Failed", "Told by the right rule", "Before the event", "Lead in steps", "Other critical alerts"]
+    head = ["Arm", "Failed", "Told by the right rule", "The reward shows it", "Told before that"]
+    head += ["Lead to the event, in steps", "Other critical alerts"]
     said = [
-        "An arm's right rules were written down before. A lead is from their first warning to the event; below 0 it "
-        "came after it.",
+        "An arm's right rules were written down before. The reward shows a failure once its mean over eight steps has "
+        "lost a third of its best. A lead is from the first warning to the event; below 0 it came after it.",
         *_wrongly(found),
     ]
     return Section("What rlwatch told, and when", said, Table(head, rows))
@@ -211,11 +164,14 @@ def _alerts_row(found: Outcome, name: str) -> list[str] | None:
     others = [f"{rule} at {step} (seed {t.seed})" for t in told for rule, step in t.others]
     failed = sum(t.event is not None for t in told) if found.experiment.event else None
     warned = sum(t.warned is not None for t in told)
+    bad = [t for t in told if t.event is not None or (arm.fires and not found.experiment.event)]
+    shown = [t.shown for t in bad if t.shown is not None]
     return [
         name + (" (to be quiet)" if arm.quiet else ""),
         "–" if failed is None else f"{failed} of {len(told)}",
         f"{warned} of {len(told)}, {_rules(told)}" if warned else ("none" if arm.fires else "–"),
-        f"{sum(lead >= 0 for lead in leads)} of {failed}" if failed and arm.fires else "–",
+        (f"{len(shown)} of {len(bad)}, median step {median(shown):.0f}" if shown else "never") if bad else "–",
+        f"{sum(t.in_time for t in bad)} of {len(bad)}" if bad and arm.fires else "–",
         f"median {median(leads):.0f}, {min(leads):.0f} to {max(leads):.0f}" if leads else "–",
         ", ".join(others) or "none",
     ]

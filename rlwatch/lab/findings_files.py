@@ -9,7 +9,8 @@ from html import escape
 from pathlib import Path
 from typing import Any
 
-from rlwatch.lab.findings import Chart, Curve, Section, Table
+from rlwatch.lab.findings import Section, Table
+from rlwatch.lab.findings_charts import Chart, Curve
 from rlwatch.lab.outcome import Outcome
 from rlwatch.report.html import page
 from rlwatch.report.html_charts import envelope, to_script
@@ -117,14 +118,12 @@ def _chart(chart: Chart) -> str:
     traces, items = [], ""
     for curve in chart.curves:
         colour = COLOURS[curve.place % len(COLOURS)]
-        traces += _traces(curve, colour)
-        items += (
-            f'<li><i class="swatch" style="background:{colour}"></i>{escape(curve.label)} <b>{curve.y[-1]:.3g}</b></li>'
-        )
-    words = f"Chart: {chart.title} over the steps. " + " ".join(
-        f"{curve.label}: from {curve.y[0]:.3g} to {curve.y[-1]:.3g}." for curve in chart.curves if curve.y
-    )
-    spec = to_script({"traces": traces, "share": chart.share, "free": True})
+        traces += _traces(curve, colour, points=bool(chart.rows and curve.label))
+        if curve.label:
+            last = "" if chart.rows else f" <b>{curve.y[-1]:.3g}</b>"
+            items += f'<li><i class="swatch" style="background:{colour}"></i>{escape(curve.label)}{last}</li>'
+    spec = to_script({"traces": traces, "share": chart.share, "free": True, "over": chart.over, "rows": chart.rows})
+    words = _words(chart)
     return (
         f'<article class="card"><header><h3>{escape(chart.title)}</h3><ul class="readouts">{items}</ul></header>'
         f'<div class="plot" role="img" aria-label="{escape(words)}"></div>'
@@ -132,8 +131,18 @@ def _chart(chart: Chart) -> str:
     )
 
 
-def _traces(curve: Curve, colour: str) -> list[dict[str, Any]]:
-    lines: list[tuple[str, list[float], str, dict[str, Any]]] = [(curve.label, curve.y, colour, {})]
+def _words(chart: Chart) -> str:
+    """What somebody hears who does not see it."""
+    if chart.rows:
+        return f"Chart: {chart.title}, as in the table. The rows: {', '.join(chart.rows)}."
+    return f"Chart: {chart.title} over {chart.over}s. " + " ".join(
+        f"{curve.label}: from {curve.y[0]:.3g} to {curve.y[-1]:.3g}." for curve in chart.curves if curve.y
+    )
+
+
+def _traces(curve: Curve, colour: str, points: bool = False) -> list[dict[str, Any]]:
+    whole: dict[str, Any] = {"points": 1} if points else {}
+    lines: list[tuple[str, list[float], str, dict[str, Any]]] = [(curve.label, curve.y, colour, whole)]
     if curve.low:
         lines += [
             (f"{curve.label}, {end}", ys, colour + "66", {"thin": 1})

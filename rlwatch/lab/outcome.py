@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import median
 from typing import Any
 
 from rlwatch.lab.campaign import MARK, Job
-from rlwatch.lab.experiment import Experiment
+from rlwatch.lab.experiment import Experiment, falls_from_best
 from rlwatch.lab.verdicts import Judged, Measured, judge
 from rlwatch.runs.reader import read_alerts, read_records
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
+
+_REWARD, _TOKENS = "reward/mean", "tokens/total"
+_SHOWN = falls_from_best(_REWARD, 1 / 3)
 
 
 @dataclass(frozen=True)
@@ -28,6 +31,7 @@ class Told:
         warned: The step of that.
         critical: The step at which one of them was critical.
         others: Other rules that told of something critical, and when.
+        shown: The step at which the training reward shows it, a third below its best; None where it never does.
     """
 
     arm: str
@@ -37,6 +41,12 @@ class Told:
     warned: int | None
     critical: int | None
     others: tuple[tuple[str, int], ...]
+    shown: float | None = None
+
+    @property
+    def in_time(self) -> bool:
+        """Whether it was warned of before the reward showed it."""
+        return self.warned is not None and (self.shown is None or self.warned <= self.shown)
 
     @property
     def lead(self) -> float | None:
@@ -81,6 +91,8 @@ class Outcome:
         told: What rlwatch told, a run.
         chain: The links, by arm; arms in which the chain has no link at all are left out.
         curves: Metric → arm → (steps, a list of values a step).
+        tokens: The same of the tokens that were generated so far, by arm.
+        rewards: And of the training reward.
         marks: What each run's lab.json says.
     """
 
@@ -92,6 +104,8 @@ class Outcome:
     told: list[Told]
     chain: dict[str, list[Link]]
     curves: dict[str, dict[str, tuple[list[int], list[list[float]]]]]
+    tokens: dict[str, tuple[list[int], list[list[float]]]]
+    rewards: dict[str, tuple[list[int], list[list[float]]]]
     marks: list[dict[str, Any]]
 
     def arms(self) -> list[str]:
@@ -107,15 +121,17 @@ def outcome(experiment: Experiment, root: Path, jobs: Sequence[Job]) -> Outcome:
         OSError: A run cannot be read.
     """
     measured, told, marks = [], [], []
-    curves: dict[str, dict[str, dict[int, list[float]]]] = {name: {} for name in experiment.curves}
+    curves: dict[str, dict[str, dict[int, list[float]]]] = {name: {} for name in (*experiment.curves, _TOKENS, _REWARD)}
     for job in jobs:
         run = root / job.name
         records = read_records(run).items
         numbers = {measure.name: measure.of(records) for measure in experiment.measures}
         measured.append(Measured(job.arm, job.seed, records[-1].step if records else 0, numbers))
-        told.append(_told(experiment, job, read_alerts(run).items, numbers))
+        what = _told(experiment, job, read_alerts(run).items, numbers)
+        told.append(replace(what, shown=_SHOWN(records)))
         marks.append(json.loads((run / MARK).read_text(encoding="utf-8")))
         _add(curves, job.arm, records)
+    seen = {name: {arm: _sorted(by_step) for arm, by_step in arms.items()} for name, arms in curves.items()}
     return Outcome(
         experiment,
         tuple(dict.fromkeys(job.seed for job in jobs)),
@@ -124,7 +140,9 @@ def outcome(experiment: Experiment, root: Path, jobs: Sequence[Job]) -> Outcome:
         judge(experiment, measured),
         told,
         _chains(experiment, measured),
-        {name: {arm: _sorted(by_step) for arm, by_step in arms.items()} for name, arms in curves.items()},
+        {name: seen[name] for name in experiment.curves},
+        seen[_TOKENS],
+        seen[_REWARD],
         marks,
     )
 

@@ -24,11 +24,13 @@
     const base = {
       type: "scatter", name: trace.label, x: stepsOf(trace), y: trace.y,
       hovertemplate: share ? "%{y:.1%}" : "%{y:.4~g}",
+      ...(trace.label ? {} : { hoverinfo: "skip", hovertemplate: undefined }),
     };
     if (trace.area) {
       return { ...base, mode: "lines", stackgroup: "areas", fillcolor: trace.colour + "b0",
         line: { width: 0, shape: "hvh", color: trace.colour } };
     }
+    if (trace.points) return { ...base, mode: "markers", marker: { size: 8, color: trace.colour } };
     const dots = trace.y.length < FEW || trace.y.includes(null);
     return { ...base, mode: dots ? "lines+markers" : "lines",
       line: { color: trace.colour, width: trace.thin ? 1.2 : 1.8, ...(trace.dash ? { dash: "3px,2px" } : {}) },
@@ -49,17 +51,20 @@
 
   function layoutOf(spec, small, odd, { first, last }) {
     const range = first === undefined ? {} : { range: first < last ? [first, last] : [first - 1, last + 1] };
+    const rows = spec.rows?.length ? spec.rows : null; // names in place of numbers
+    const unit = spec.over || "step";
     const quiet = { showline: false, zeroline: false, gridcolor: "rgba(124,135,152,.18)", automargin: false };
     return {
       hovermode: "x unified", hoverlabel: { font: { size: 12 }, namelength: -1 }, showlegend: false,
       dragmode: matchMedia("(pointer: coarse)").matches ? false : "zoom", // a finger scrolls the page
-      margin: { l: 46, r: 10, t: TOP, b: 28, pad: 0 }, font: { size: 11, color: "#7c8798" },
+      margin: { l: rows ? 140 : 46, r: 10, t: TOP, b: 28, pad: 0 }, font: { size: 11, color: "#7c8798" },
       paper_bgcolor: "rgba(0,0,0,0)", plot_bgcolor: "rgba(0,0,0,0)",
       xaxis: { ...quiet, ...range, showgrid: false, rangemode: "nonnegative", nticks: small ? 4 : 7, tickformat: ",d",
-        tickprefix: "step ", showtickprefix: "first", ticks: "outside", ticklen: 6, tickcolor: "rgba(0,0,0,0)",
-        hoverformat: ",d", unifiedhovertitle: { text: "step %{x}" } },
+        tickprefix: `${unit} `, showtickprefix: "first", ticks: "outside", ticklen: 6, tickcolor: "rgba(0,0,0,0)",
+        hoverformat: ",d", unifiedhovertitle: { text: `${unit} %{x}` } },
       yaxis: { ...quiet, fixedrange: true, nticks: small ? 4 : 6, rangemode: spec.free ? "normal" : "tozero",
-        tickformat: spec.share ? ".0%" : "", exponentformat: "e", ...(spec.share ? { range: [0, 1.001] } : {}) },
+        tickformat: spec.share ? ".0%" : "", exponentformat: "e", ...(spec.share ? { range: [0, 1.001] } : {}),
+        ...(rows ? { tickvals: rows.map((_, i) => i), ticktext: rows, range: [rows.length - 0.5, -0.5] } : {}) },
       ...(odd ? { yaxis2: { overlaying: "y", range: [0, 1], visible: false, fixedrange: true } } : {}),
     };
   }

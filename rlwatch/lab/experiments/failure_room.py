@@ -149,5 +149,6 @@ EXPERIMENT = Experiment(
         "The share of zero-variance groups is high in the arms that learn, too: there they are solved.",
         "Between the tight and the wide clip it is the seed that decides whether a run learns the task, half or none.",
         "So small a task needs a far wider clip than the 0.28 that DAPO uses: no number here carries over.",
+        "The safe answer pays half of the right one and takes its place: where reward-hacking says so, it is right.",
     ),
 )

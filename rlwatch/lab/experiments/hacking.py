@@ -75,7 +75,15 @@ EXPERIMENT = Experiment(
         Column("tokens first → last", "length/mean", ("first", "last"), ".1f"),
         Column("cut off first → last", "length/truncated", ("first", "last"), ".0%"),
     ),
-    curves=("reward/mean", "reward/accuracy_reward", "reward/length_reward", "length/mean", "length/truncated"),
+    curves=(
+        "reward/mean",
+        "reward/accuracy_reward",
+        "reward/length_reward",
+        "length/mean",
+        "length/correct",
+        "length/incorrect",
+        "length/truncated",
+    ),
     watch={"correct": "accuracy_reward"},
     reading=(
         "That the true reward is a part of the sum is no protection: what counts is what an answer gives up for it.",
