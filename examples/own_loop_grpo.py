@@ -1,9 +1,8 @@
-"""GRPO on a toy language task, in a training loop of its own that rlwatch watches: `python examples/own_loop_grpo.py`.
+"""GRPO in a training loop of its own that rlwatch watches: `python examples/own_loop_grpo.py`.
 
-The prompt is a digit. The policy writes up to 6 tokens, digits or an end token, and earns the share of the 6 places
-that it fills with digits of the prompt's parity. Each prompt gets a group of completions, and a completion's advantage
-is how far it is above its siblings (2402.03300). The loss is a mean over tokens, and the upper clip is wider than the
-lower one, so that rare, better tokens may grow: clip-higher (DAPO, 2503.14476).
+Each prompt gets a group of completions, and a completion's advantage is how far it is above its siblings (2402.03300).
+The loss is a mean over tokens, and the upper clip is wider than the lower one, so that rare, better tokens may grow:
+clip-higher (DAPO, 2503.14476). The task is that of `toy_task.py`.
 """
 
 from __future__ import annotations
@@ -12,10 +11,11 @@ import argparse
 
 import torch
 from torch import nn
+from torch.distributions import Categorical
+from toy_task import DIGITS, Body, cut, generate, score
 
 from rlwatch import Monitor
 
-DIGITS, END, LENGTH = 10, 10, 6  # tokens 0 to 9 are digits, 10 ends a completion
 CONFIG = {
     "loss_type": "dapo", "epsilon": 0.2, "epsilon_high": 0.28, "num_generations": 8, "prompts": 16, "num_iterations": 2,
     "micro_batches": 2, "learning_rate": 5e-3, "max_grad_norm": 1.0,
@@ -23,35 +23,15 @@ CONFIG = {
 
 
 class Policy(nn.Module):
-    """A GRU over prompt and completion; at each place it gives the logits of the next token."""
+    """At each place the distribution over the next token."""
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
-        self.embed = nn.Embedding(DIGITS + 1, width)
-        self.body = nn.GRU(width, width, batch_first=True)
-        self.head = nn.Linear(width, DIGITS + 1)
+        self.body, self.head = Body(width), nn.Linear(width, DIGITS + 1)
 
-    def forward(self, tokens: torch.Tensor) -> torch.distributions.Categorical:
+    def forward(self, tokens: torch.Tensor) -> Categorical:
         """(B, T) tokens to the distributions over the tokens that follow."""
-        return torch.distributions.Categorical(logits=self.head(self.body(self.embed(tokens))[0]))
-
-
-@torch.no_grad()
-def generate(policy: Policy, prompts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Prompt and completion, (B, 1 + LENGTH), and the mask of the completion's tokens up to its end, (B, LENGTH)."""
-    tokens = prompts[:, None]
-    for _ in range(LENGTH):
-        following = policy(tokens).sample()[:, -1:]
-        tokens = torch.cat([tokens, following], dim=1)
-    ended = (tokens[:, 1:] == END).cumsum(dim=1)
-    return tokens, (ended == 0) | ((ended == 1) & (tokens[:, 1:] == END))
-
-
-def score(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The share of the places that hold a digit of the prompt's parity, (B,)."""
-    prompt, completion = tokens[:, :1], tokens[:, 1:]
-    right = mask & (completion != END) & (completion % 2 == prompt % 2)
-    return right.sum(dim=1) / LENGTH
+        return Categorical(logits=self.head(self.body(tokens)))
 
 
 def advantages_of(rewards: torch.Tensor) -> torch.Tensor:
@@ -80,7 +60,7 @@ def train(steps: int, directory: str, seed: int = 0) -> None:
                     rewards,
                     group_size=CONFIG["num_generations"],
                     lengths=mask.sum(dim=1),
-                    truncated=~(tokens[:, 1:] == END).any(dim=1),
+                    truncated=cut(tokens),
                     correct=rewards == 1,
                     advantages=advantages,
                     prompts=prompts,

@@ -1,8 +1,7 @@
-"""PPO on a toy language task, in a training loop of its own that rlwatch watches: `python examples/own_loop_ppo.py`.
+"""PPO in a training loop of its own that rlwatch watches: `python examples/own_loop_ppo.py`.
 
-The prompt is a digit. The policy writes up to 8 tokens, digits or an end token, and earns the share of the 8 places
-that it fills with digits of the prompt's parity. A rollout is used for several epochs, with the clipped objective, a
-value head and generalised advantage estimation (Schulman et al., 1506.02438 and 1707.06347).
+A rollout is used for several epochs, with the clipped objective, a value head and generalised advantage estimation
+(Schulman et al., 1506.02438 and 1707.06347). The task is that of `toy_task.py`.
 """
 
 from __future__ import annotations
@@ -11,10 +10,11 @@ import argparse
 
 import torch
 from torch import nn
+from torch.distributions import Categorical
+from toy_task import DIGITS, LENGTH, Body, cut, generate, score
 
 from rlwatch import Monitor
 
-DIGITS, END, LENGTH = 10, 10, 8  # tokens 0 to 9 are digits, 10 ends a completion
 CONFIG = {
     "epsilon": 0.2, "num_iterations": 4, "gamma": 1.0, "lambda": 0.95, "value_coef": 0.5, "entropy_coef": 0.003,
     "learning_rate": 3e-3, "max_grad_norm": 0.5, "rollouts": 128,
@@ -22,37 +22,16 @@ CONFIG = {
 
 
 class ActorCritic(nn.Module):
-    """A GRU over prompt and completion; at each place it gives the next token's logits and the value so far."""
+    """At each place the distribution over the next token, and the value so far."""
 
     def __init__(self, width: int = 64) -> None:
         super().__init__()
-        self.embed = nn.Embedding(DIGITS + 1, width)
-        self.body = nn.GRU(width, width, batch_first=True)
-        self.policy = nn.Linear(width, DIGITS + 1)
-        self.value = nn.Linear(width, 1)
+        self.body, self.policy, self.value = Body(width), nn.Linear(width, DIGITS + 1), nn.Linear(width, 1)
 
-    def forward(self, tokens: torch.Tensor) -> tuple[torch.distributions.Categorical, torch.Tensor]:
+    def forward(self, tokens: torch.Tensor) -> tuple[Categorical, torch.Tensor]:
         """(B, T) tokens to the distributions over the tokens that follow, and (B, T) values."""
-        hidden, _ = self.body(self.embed(tokens))
-        return torch.distributions.Categorical(logits=self.policy(hidden)), self.value(hidden).squeeze(-1)
-
-
-@torch.no_grad()
-def generate(model: ActorCritic, prompts: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-    """Prompt and completion, (B, 1 + LENGTH), and the mask of the completion's tokens up to its end, (B, LENGTH)."""
-    tokens = prompts[:, None]
-    for _ in range(LENGTH):
-        following = model(tokens)[0].sample()[:, -1:]
-        tokens = torch.cat([tokens, following], dim=1)
-    ended = (tokens[:, 1:] == END).cumsum(dim=1)
-    return tokens, (ended == 0) | ((ended == 1) & (tokens[:, 1:] == END))
-
-
-def score(tokens: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """The share of the places that hold a digit of the prompt's parity, (B,)."""
-    prompt, completion = tokens[:, :1], tokens[:, 1:]
-    right = mask & (completion != END) & (completion % 2 == prompt % 2)
-    return right.sum(dim=1) / LENGTH
+        hidden = self.body(tokens)
+        return Categorical(logits=self.policy(hidden)), self.value(hidden).squeeze(-1)
 
 
 def advantages_of(rewards: torch.Tensor, values: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
@@ -76,7 +55,8 @@ def train(steps: int, directory: str, seed: int = 0) -> None:
     with Monitor(directory, name="own-loop-ppo", config=CONFIG) as monitor:
         for step in range(1, steps + 1):
             if (step - 1) % CONFIG["num_iterations"] == 0:  # a new rollout
-                tokens, mask = generate(model, torch.randint(DIGITS, (CONFIG["rollouts"],)))
+                prompts = torch.randint(DIGITS, (CONFIG["rollouts"],))
+                tokens, mask = generate(lambda tokens: model(tokens)[0], prompts)
                 rewards = score(tokens, mask)
                 with torch.no_grad():
                     old, values = model(tokens[:, :-1])
@@ -84,8 +64,7 @@ def train(steps: int, directory: str, seed: int = 0) -> None:
                 raw = advantages_of(rewards, values, mask)
                 returns = raw + values
                 advantages = (raw - raw[mask].mean()) / raw[mask].std()
-                cut = ~(tokens[:, 1:] == END).any(dim=1)
-                monitor.rollouts(rewards, lengths=mask.sum(dim=1), truncated=cut, correct=rewards == 1)
+                monitor.rollouts(rewards, lengths=mask.sum(dim=1), truncated=cut(tokens), correct=rewards == 1)
 
             now, values = model(tokens[:, :-1])
             logprobs, entropy = now.log_prob(tokens[:, 1:]), now.entropy()
@@ -97,9 +76,14 @@ def train(steps: int, directory: str, seed: int = 0) -> None:
             optimizer.zero_grad()
             loss.backward()
 
-            rows, epsilon = range(len(rewards)), CONFIG["epsilon"]
             monitor.tokens(
-                logprobs, entropy, mask, old_logprobs=old_logprobs, advantages=advantages, epsilon=epsilon, rows=rows
+                logprobs,
+                entropy,
+                mask,
+                old_logprobs=old_logprobs,
+                advantages=advantages,
+                epsilon=CONFIG["epsilon"],
+                rows=range(len(rewards)),
             )
             norm = nn.utils.clip_grad_norm_(model.parameters(), CONFIG["max_grad_norm"])
             monitor.gradients(norm=norm, max_norm=CONFIG["max_grad_norm"])

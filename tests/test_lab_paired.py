@@ -20,6 +20,7 @@ from rlwatch.lab.experiment import (
     Claim,
     Experiment,
     Measure,
+    at_start,
     change,
     falls_from_best,
     falls_to,
@@ -112,6 +113,8 @@ def rows(values: Sequence[float | None], metric: str = "m") -> list[StepRecord]:
 def test_measures_of_a_run() -> None:
     assert change("m", 2)(rows([1, 3, 9, 5, 7])) == 6 - 2
     assert change("m", 2)(rows([1, 3, 9])) is None
+    assert at_start("m", 3)(rows([1, None, 5, 9])) == 3
+    assert at_start("m", 1)(rows([None, 5])) is None
     assert first_step(lambda r: (r.metrics.get("m") or 0) > 2, 2)(rows([3, 1, 3, 4, 1])) == 3
     assert first_step(lambda r: (r.metrics.get("m") or 0) > 9)(rows([3, 1])) is None
     falls = falls_to("m", 0.5, first=2, rows=2)

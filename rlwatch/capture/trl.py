@@ -27,6 +27,7 @@ from rlwatch.capture.guard import Guard
 from rlwatch.capture.hooks import Hooks
 from rlwatch.capture.microbatch import MicroBatch, loss_config
 from rlwatch.capture.ranks import gather
+from rlwatch.capture.releases import end_tokens
 from rlwatch.capture.rows import TAG, Rows
 from rlwatch.capture.text import as_text, fingerprint
 from rlwatch.capture.trainer import function_names, is_rloo, missing_methods, reward_weights
@@ -270,7 +271,7 @@ class TRLListener:
                 columns[:, 0] = torch.tensor([int(sum(mask)) for mask in draft.tool_mask])
             else:
                 columns[:, 0] = torch.tensor([len(ids) for ids in draft.completion_ids])
-            ends = {*self._trainer.eos_token_ids, self._trainer._tokenizer.pad_token_id}
+            ends = end_tokens(self._trainer)
             columns[:, 1] = torch.tensor([len(ids) > 0 and int(ids[-1]) not in ends for ids in draft.completion_ids])
             prints[:, 0] = torch.tensor([hash(tuple(ids)) for ids in draft.completion_ids])
             prints[:, 1] = torch.tensor([fingerprint(as_text(prompt)) for prompt in draft.context["prompts"]])

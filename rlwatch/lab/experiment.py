@@ -189,6 +189,16 @@ def at_end(metric: str, steps: int = AT_END) -> Callable[[Records], float | None
     return of
 
 
+def at_start(metric: str, steps: int) -> Callable[[Records], float | None]:
+    """The mean of a metric over the first steps of a run."""
+
+    def of(records: Records) -> float | None:
+        found = [x for _, x in values(records[:steps], metric)]
+        return sum(found) / len(found) if found else None
+
+    return of
+
+
 def change(metric: str, steps: int = 5) -> Callable[[Records], float | None]:
     """The mean of the last steps minus that of the first ones that have it."""
 

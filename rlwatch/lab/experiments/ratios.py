@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, Records, at_end, number, values
+from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, Records, at_end, at_start, number, values
 
 UPDATES = 16
 """Optimizer steps on a rollout where there are several."""
@@ -72,6 +72,7 @@ EXPERIMENT = Experiment(
         Measure("largest ratio", mean_of("ratio/max"), form=".2f"),
         Measure("entropy at the end", at_end("entropy/mean", UPDATES), "nats", form=".2f"),
         Measure("reward at the end", at_end("reward/mean", UPDATES), form=".2f"),
+        Measure("gradient norm of the first eight updates", at_start("grad/norm", 8), form=".5f"),
         Measure("largest fall of the reward", largest_fall, form=".2f"),
     ),
     claims=(
@@ -95,7 +96,16 @@ EXPERIMENT = Experiment(
             "grpo-1",
         ),
         Claim(
-            "with one update a rollout GSPO and GRPO are the same run",
+            "with one update a rollout GSPO's and GRPO's gradients are the same",
+            "same",
+            "gradient norm of the first eight updates",
+            "gspo-1",
+            "grpo-1",
+            bound=1e-5,
+            where=True,
+        ),
+        Claim(
+            "and so is what they earn in the end",
             "same",
             "reward at the end",
             "gspo-1",
@@ -124,6 +134,8 @@ EXPERIMENT = Experiment(
     curves=("reward/mean", "entropy/mean", "ratio/max", "kl/old", "clip/high", "clip/low"),
     watch={"correct": ("graded", 0.5)},
     reading=(
+        "With one update a rollout GSPO and GRPO are one method, and yet end apart: after some ten updates the "
+        "last digit of a sum decides which token is drawn, and from there on two runs are two runs.",
         "GSPO's share is of completions, the others' of tokens; a dead group's have no advantage and are never cut.",
         "As many updates are compared, so with one update a rollout sixteen times as many completions are generated.",
         "CISPO's epsilon_high is the largest weight itself: with the default of 0.2 every weight would be 0.2.",
