@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, at_end, change
+from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, at_end, at_start, change
 
 EXPERIMENT = Experiment(
     name="length-bias",
@@ -30,7 +30,7 @@ EXPERIMENT = Experiment(
         Measure("right answers grew by", change("length/correct"), "tokens", form=".1f"),
         Measure(
             "weight of the longest quarter at first",
-            lambda records: at_end("weight/length_q4", 5)(records[:5]),
+            at_start("weight/length_q4", 5),
             form=".0%",
         ),
         Measure("reward at the end", at_end("reward/mean", 5), form=".2f"),
