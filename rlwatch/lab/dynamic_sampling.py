@@ -19,22 +19,13 @@ tokens of all draws are recorded beside it, as reward functions of no weight: `r
 falls or rises, its rule reward-hacking says so, as an info.
 
 The task is the failure room's without the safe answer's reward: the right answers have a prior of 0.05 together, so
-with groups of 4 most are failed at first, about (1 − 0.05)⁴ = 0.8 of them. Three seeds of the arms were whole when this
-was written (seeds 1 to 3; 240 steps), too few for any order, and by what they show there may be none: the differences
-of the reward at the end are -.26, +.23 and +.08.
+with groups of 4 most are failed at first, about (1 − 0.05)⁴ = 0.8 of them. What five seeds showed is in
+docs/lab/dynamic-sampling.md; in short, the dead groups are gone from the batch (1 % in place of 36 %) for 1.6 times the
+tokens, and no order of the rewards is shown after 240 steps: +0.04, from -0.18 to +0.27. Few groups were solved by
+then, so late rollouts cost 2.2 times one draw's tokens, and not the 8 that they might.
 
-    seed   arm         reward at the end   at 5000 tokens   tokens   dead as drawn   dead as trained on
-    1      plain       .49                 .48              5764     .42             .42
-    1      resampled   .23                 .39              9890     .40             .01
-    2      plain       .43                 .39              6098     .50             .50
-    2      resampled   .66                 .48              9076     .29             .00
-    3      plain       .59                 .56              5801     .22             .22
-    3      resampled   .68                 .44              8818     .32             .00
-
-Half the steps of the resampling arm (.39, .52, .44) were below, above and below the plain arm's end. Few groups were
-solved after 240 steps, so late rollouts cost 1.4 to 1.8 times one draw's tokens, and not the 8 that they might. Before
-that one seed (0) was looked at to choose the task: with the safe answer rewarded, the arms began at .48 and .49 and
-ended at .50 and .51 after 160 steps; without it, and after 240 steps, plain ended at .53 and resampled at .89.
+Before that one seed (0) was looked at to choose the task: with the safe answer rewarded, the arms began at .48 and .49
+and ended at .50 and .51 after 160 steps; without it, and after 240 steps, plain ended at .53 and resampled at .89.
 """
 
 from __future__ import annotations

@@ -6,16 +6,11 @@ earns w · 7/24, and v if it is right. Where w · 17/24 > v · P(right) an endle
 limit cuts them off, and accuracy falls while the reward rises. That accuracy is a part of the sum does not help. With
 w = 0.3 it pays to be right.
 
-Two seeds an arm (accuracy-alone: one), 80 steps of 128 answers, means of five steps at either end:
+What five seeds of 80 steps showed is in docs/lab/hacking.md. Beside it:
 
-    arm              v   w     accuracy grew by   reward grew by   tokens grew by   halved at step   reward-hacking
-    paid             1   3     -.48, -.45         +1.22, +1.14     +12.0, +11.2     25, 22           warns 34, 34
-    length-alone     0   1     -.48, -.48         +0.57, +0.56     +12.1, +11.9     25, 21           warns 34, 43
-    low              1   0.3   +.27, +.23         +0.35, +0.32     +6.0, +7.3       never            silent
-    accuracy-alone   1   0     +.35               +0.35            -5.1             never            info at 33
-
-- reward-hacking warns 9 to 22 steps after accuracy has halved, and is critical at step 46 to 49: it takes ten rows for
-  a start, and here the fall begins at once. length-explosion is silent: its reward gains with the length.
+- reward-hacking warns 8 to 22 steps after accuracy has halved: it takes ten rows for a start, smooths over ten steps
+  and wants ten on end, and here all is over in 25. The training reward never shows it; it rises to the end.
+  length-explosion is silent: the reward gains with the length.
 - The info of accuracy-alone is right: the length part, which pays nothing there, falls while accuracy rises.
 - A low weight delays it and may not prevent it: in one seed accuracy rose to .95 by step 49 and was .80 at step 73,
   when answers had 15 tokens. Once nearly all answers are right they differ in length alone.

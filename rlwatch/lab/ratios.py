@@ -11,23 +11,13 @@ On policy each is 1: with one update a rollout no bound acts, and GSPO is GRPO. 
 after an update or two and the rest of them move little; CISPO's weights grow with the ratio itself, and nothing holds
 it. PPO is a loop of the lab's own, see [`ppo_loop`][rlwatch.lab.ppo_loop]; the rest is TRL's trainer.
 
-One seed was whole when this was written (seed 1, 128 steps), which shows no order by itself:
-
-    arm       share cut   KL to the sampling policy   largest ratio   entropy, end   reward, end
-    ppo-16    .20         .37                         2.5             .92            .44
-    grpo-16   .15         .17                         1.9             .87            .38
-    gspo-16   .48         .011                        1.1             .62            .19
-    cispo-16  none        .40                         6.0             .15            .50
-    grpo-1    0           0                           1               .56            .38
-    gspo-1    0           0                           1               .62            .35
-    cispo-1   none        0                           1               .81            .46
-
+What five seeds of 128 steps showed is in docs/lab/ratios.md: with sixteen updates a rollout GSPO cuts .39 of the
+completions (GRPO .13 of the tokens), moves a twentieth as far and earns least; CISPO moves eight times as far as GRPO.
 GSPO and GRPO take the same step from the same weights with one update a rollout, to rounding; but a rounding error may
-turn one sampled token into another, and after 128 rollouts the runs are two (.38 and .35).
+turn one sampled token into another, from the tenth update on or so, and then the runs are two.
 
-rlwatch warned of clip-saturated in gspo-16 at step 6, and of entropy-collapse in cispo-16 at step 128. Another seed (0)
-was looked at before the claims were written, and looked the same: .33 to .54 of completions cut under GSPO, KL .001 to
-.004; largest ratios of 2 to 23 under CISPO.
+Another seed (0) was looked at before the claims were written: .33 to .54 of completions cut under GSPO, KL .001 to .004;
+largest ratios of 2 to 23 under CISPO.
 """
 
 from __future__ import annotations

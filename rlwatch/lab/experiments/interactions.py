@@ -3,8 +3,7 @@
 With y the reward of a seed in each of the 2·2·2 arms and s = ±1 for a factor that is changed or not, the effect of a
 factor is Σ s·y/4 and the interaction of two Σ s·s'·y/4: contrasts of all eight arms, one number a seed, judged by their
 interval and the exact test like any paired difference. The training is that of
-[`dynamic_sampling`][rlwatch.lab.dynamic_sampling]. When this was written one seed had all eight arms: nothing can be
-judged by it.
+[`dynamic_sampling`][rlwatch.lab.dynamic_sampling]; what five seeds showed is in docs/lab/interactions.md.
 """
 
 from __future__ import annotations
