@@ -16,8 +16,8 @@ completions (GRPO .13 of the tokens), moves a twentieth as far and earns least; 
 GSPO and GRPO take the same step from the same weights with one update a rollout, to rounding; but a rounding error may
 turn one sampled token into another, from the tenth update on or so, and then the runs are two.
 
-Another seed (0) was looked at before the claims were written: .33 to .54 of completions cut under GSPO, KL .001 to .004;
-largest ratios of 2 to 23 under CISPO.
+Another seed (0) was looked at before the claims were written: .33 to .54 of completions cut under GSPO, KL .001 to
+.004; largest ratios of 2 to 23 under CISPO.
 """
 
 from __future__ import annotations
