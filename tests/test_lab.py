@@ -20,12 +20,13 @@ from transformers import TrainerCallback  # noqa: E402
 from rlwatch.lab import failure_room  # noqa: E402
 from rlwatch.lab.experiments.failure_room import EXPERIMENT  # noqa: E402
 from rlwatch.lab.failure_room import UPDATES_PER_ROLLOUT, build  # noqa: E402
+from rlwatch.lab.first_policy import FirstPolicy  # noqa: E402
 from rlwatch.lab.model import CHARACTERS, make_config, make_model, make_tokenizer  # noqa: E402
-from rlwatch.lab.warm_start import SAFE_PROBABILITY, WarmStart, warm_start  # noqa: E402
+from rlwatch.lab.warm_start import SAFE_PROBABILITY, safe_probability, warm_start  # noqa: E402
 
 
 @pytest.fixture(scope="module")
-def warm() -> WarmStart:
+def warm() -> FirstPolicy:
     return warm_start(0)
 
 
@@ -90,9 +91,9 @@ def test_the_model_is_small_and_depends_on_its_seed_alone() -> None:
 # --- the warm start -------------------------------------------------------------------------------------------------
 
 
-def test_the_warm_start_reaches_the_prior_it_promises(warm: WarmStart) -> None:
+def test_the_warm_start_reaches_the_prior_it_promises(warm: FirstPolicy) -> None:
     """The safe letter near 0.9 for every prompt, the others alike rare, the check digit and the end token learnt."""
-    assert warm.p_safe == pytest.approx(SAFE_PROBABILITY, abs=0.01)
+    assert safe_probability(warm.model(), warm.tokenizer) == pytest.approx(SAFE_PROBABILITY, abs=0.01)
     model, tokenizer = warm.model().eval(), warm.tokenizer
     letters = tokenizer.convert_tokens_to_ids(list(task.LETTERS))
     texts = [prompt + task.answer(int(prompt), letter) for prompt in task.PROMPTS for letter in task.LETTERS]
@@ -132,7 +133,7 @@ class Watch(TrainerCallback):  # type: ignore[misc]
             self.logs.append(dict(logs))
 
 
-def train(arm: str, warm: WarmStart, folder: Path, *, steps: int = 16, seed: int = 1) -> tuple[Watch, dict[str, Any]]:
+def train(arm: str, warm: FirstPolicy, folder: Path, *, steps: int = 16, seed: int = 1) -> tuple[Watch, dict[str, Any]]:
     watch = Watch()
     trainer = build(EXPERIMENT.arm(arm), warm, seed=seed, steps=steps, output_dir=folder, callbacks=[watch])
     torch.rand(seed + len(str(folder)))  # what happens between building and training must not matter
@@ -142,7 +143,7 @@ def train(arm: str, warm: WarmStart, folder: Path, *, steps: int = 16, seed: int
 
 
 def test_a_run_ends_with_sane_numbers_a_log_a_step_and_no_noise(
-    warm: WarmStart, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+    warm: FirstPolicy, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     start = {name: tensor.clone() for name, tensor in warm.state.items()}
     watch, end = train("wide", warm, tmp_path / "out")
@@ -160,7 +161,7 @@ def test_a_run_ends_with_sane_numbers_a_log_a_step_and_no_noise(
     assert not [path for path in tmp_path.rglob("*") if path.is_file()], "no checkpoints, no model cards"
 
 
-def test_the_same_seed_gives_the_same_weights_to_the_bit(warm: WarmStart, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_weights_to_the_bit(warm: FirstPolicy, tmp_path: Path) -> None:
     one_log, one = train("tight", warm, tmp_path / "one", steps=9)
     two_log, two = train("tight", warm, tmp_path / "again, elsewhere", steps=9)
     _, other = train("tight", warm, tmp_path / "one", steps=9, seed=2)

@@ -18,10 +18,11 @@ from trl import GRPOTrainer  # noqa: E402
 from rlwatch.lab.dynamic_sampling import GENERATIONS, build, grpo_config  # noqa: E402
 from rlwatch.lab.experiment import Arm  # noqa: E402
 from rlwatch.lab.experiments.dynamic_sampling import EXPERIMENT, reward_when, tokens_of_late_rollouts  # noqa: E402
+from rlwatch.lab.first_policy import FirstPolicy  # noqa: E402
 from rlwatch.lab.resampling import Grader, alive_groups  # noqa: E402
 from rlwatch.lab.single import run_once  # noqa: E402
 from rlwatch.lab.task import PROMPTS, accuracy_reward  # noqa: E402
-from rlwatch.lab.warm_start import WarmStart, warm_start  # noqa: E402
+from rlwatch.lab.warm_start import warm_start  # noqa: E402
 from rlwatch.runs.records import AlertState, Severity, StepRecord  # noqa: E402
 
 QUIET = Console(quiet=True)
@@ -33,7 +34,7 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="module")
-def start() -> WarmStart:
+def start() -> FirstPolicy:
     return warm_start(0, console=QUIET)
 
 
@@ -93,7 +94,7 @@ def test_which_groups_are_alive() -> None:
 
 
 def test_the_batch_is_what_the_draws_give_by_hand_and_every_token_is_counted(
-    start: WarmStart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: FirstPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draws = draws_of(monkeypatch)
     trainer = build(EXPERIMENT.arm("resampled"), start, seed=0, steps=1, output_dir=tmp_path)
@@ -114,7 +115,7 @@ def test_the_batch_is_what_the_draws_give_by_hand_and_every_token_is_counted(
 
 
 def test_where_nothing_ever_lives_it_stops_after_the_last_draw_and_keeps_the_first(
-    start: WarmStart, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    start: FirstPolicy, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     draws = draws_of(monkeypatch)
     monkeypatch.setattr(Grader, "grade", lambda _, prompts, completions: [0.0] * len(prompts))
@@ -126,7 +127,7 @@ def test_where_nothing_ever_lives_it_stops_after_the_last_draw_and_keeps_the_fir
     assert not kept[0]["advantages"].any()
 
 
-def test_with_one_draw_it_is_trls_own_trainer_to_the_bit(start: WarmStart, tmp_path: Path) -> None:
+def test_with_one_draw_it_is_trls_own_trainer_to_the_bit(start: FirstPolicy, tmp_path: Path) -> None:
     arm = EXPERIMENT.arm("plain")
     mine = build(arm, start, seed=3, steps=10, output_dir=tmp_path / "mine")
     mine.train()
@@ -146,7 +147,7 @@ def test_with_one_draw_it_is_trls_own_trainer_to_the_bit(start: WarmStart, tmp_p
     assert moved
 
 
-def test_with_noise_no_group_is_dead_and_nothing_is_drawn_again(start: WarmStart, tmp_path: Path) -> None:
+def test_with_noise_no_group_is_dead_and_nothing_is_drawn_again(start: FirstPolicy, tmp_path: Path) -> None:
     states = []
     for name in ("plain-noisy", "resampled-noisy"):
         trainer = build(EXPERIMENT.arm(name), start, seed=0, steps=9, output_dir=tmp_path / name)
@@ -165,7 +166,7 @@ def test_the_arms_differ_in_the_number_of_draws_alone(tmp_path: Path) -> None:
     assert {**noisy.task, "draws": 8} == dict(EXPERIMENT.arm("resampled-noisy").task)
 
 
-def test_the_same_seed_gives_the_same_weights(start: WarmStart, tmp_path: Path) -> None:
+def test_the_same_seed_gives_the_same_weights(start: FirstPolicy, tmp_path: Path) -> None:
     states = []
     for name, seed in (("one", 5), ("again", 5), ("other", 6)):
         trainer = build(EXPERIMENT.arm("resampled"), start, seed=seed, steps=2, output_dir=tmp_path / name)

@@ -19,8 +19,8 @@ pytest.importorskip("trl")
 from rich.console import Console  # noqa: E402
 
 from rlwatch.lab import hacking  # noqa: E402
+from rlwatch.lab.first_policy import FirstPolicy  # noqa: E402
 from rlwatch.lab.hacking import build, grpo_config, prepare  # noqa: E402
-from rlwatch.lab.lengths_task import FirstPolicy  # noqa: E402
 from rlwatch.lab.single import run_once  # noqa: E402
 from rlwatch.runs.reader import read_records  # noqa: E402
 

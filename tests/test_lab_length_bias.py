@@ -23,8 +23,9 @@ from rlwatch.cli import app  # noqa: E402
 from rlwatch.lab import length_bias  # noqa: E402
 from rlwatch.lab.experiment import Arm  # noqa: E402
 from rlwatch.lab.experiments.length_bias import EXPERIMENT  # noqa: E402
+from rlwatch.lab.first_policy import FirstPolicy  # noqa: E402
 from rlwatch.lab.length_bias import build, grpo_config  # noqa: E402
-from rlwatch.lab.lengths_task import FirstPolicy, first_policy, right_letter_reward  # noqa: E402
+from rlwatch.lab.lengths_task import first_policy, right_letter_reward  # noqa: E402
 from rlwatch.lab.single import arms_table, run_arm  # noqa: E402
 from rlwatch.lab.task import PROMPTS  # noqa: E402
 from rlwatch.lab.watched import AVERAGED, ArmResult  # noqa: E402

@@ -17,7 +17,7 @@ pytest.importorskip("trl")
 from rich.console import Console  # noqa: E402
 
 from rlwatch.lab import mismatch  # noqa: E402
-from rlwatch.lab.lengths_task import FirstPolicy  # noqa: E402
+from rlwatch.lab.first_policy import FirstPolicy  # noqa: E402
 from rlwatch.lab.mismatch import build, grpo_config, prepare, sampler  # noqa: E402
 from rlwatch.lab.single import run_once  # noqa: E402
 from rlwatch.runs.reader import read_records  # noqa: E402

@@ -17,10 +17,11 @@ from rich.console import Console  # noqa: E402
 
 from rlwatch.lab.campaign import MARK, Job, train_one  # noqa: E402
 from rlwatch.lab.experiments.ratios import EXPERIMENT, cut, largest_fall  # noqa: E402
+from rlwatch.lab.first_policy import FirstPolicy  # noqa: E402
 from rlwatch.lab.ppo_loop import PPO, clipped_losses, until_end  # noqa: E402
 from rlwatch.lab.ratios import build  # noqa: E402
 from rlwatch.lab.single import run_once  # noqa: E402
-from rlwatch.lab.warm_start import WarmStart, warm_start  # noqa: E402
+from rlwatch.lab.warm_start import warm_start  # noqa: E402
 from rlwatch.runs.reader import read_records  # noqa: E402
 from rlwatch.runs.records import AlertState, StepRecord  # noqa: E402
 
@@ -31,7 +32,7 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="module")
-def start() -> WarmStart:
+def start() -> FirstPolicy:
     return warm_start(0, console=Console(quiet=True))
 
 
@@ -62,7 +63,7 @@ def test_what_counts_of_a_completion() -> None:
         assert mask == [1.0] * kept + [0.0] * (4 - kept)
 
 
-def test_the_loop_is_watched_where_and_as_it_was_told(start: WarmStart, tmp_path: Path) -> None:
+def test_the_loop_is_watched_where_and_as_it_was_told(start: FirstPolicy, tmp_path: Path) -> None:
     loop = build(EXPERIMENT.arm("ppo-16"), start, seed=0, steps=17, output_dir=tmp_path / "out")
     assert isinstance(loop, PPO)
     loop.watch_as(tmp_path, "mine")
@@ -79,7 +80,7 @@ def test_the_loop_is_watched_where_and_as_it_was_told(start: WarmStart, tmp_path
     assert "groups/zero_std" not in records[0].metrics
 
 
-def test_the_loop_gives_the_same_numbers_for_the_same_seed(start: WarmStart, tmp_path: Path) -> None:
+def test_the_loop_gives_the_same_numbers_for_the_same_seed(start: FirstPolicy, tmp_path: Path) -> None:
     states: list[dict[str, Any]] = []
     for name, seed in (("one", 5), ("again", 5), ("other", 6)):
         loop = build(EXPERIMENT.arm("ppo-16"), start, seed=seed, steps=2, output_dir=tmp_path / "out")
@@ -90,7 +91,7 @@ def test_the_loop_gives_the_same_numbers_for_the_same_seed(start: WarmStart, tmp
     assert not all(torch.equal(states[0][key], states[2][key]) for key in states[0])
 
 
-def trained(name: str, start: WarmStart, folder: Path, steps: int) -> dict[str, Any]:
+def trained(name: str, start: FirstPolicy, folder: Path, steps: int) -> dict[str, Any]:
     trainer = build(EXPERIMENT.arm(name), start, seed=0, steps=steps, output_dir=folder / name)
     trainer.train()
     return dict(trainer.model.state_dict())
@@ -101,7 +102,7 @@ def distance(one: dict[str, Any], other: dict[str, Any]) -> float:
 
 
 def test_with_one_update_a_rollout_the_ratio_of_a_completion_is_that_of_its_tokens(
-    start: WarmStart, tmp_path: Path
+    start: FirstPolicy, tmp_path: Path
 ) -> None:
     token, sequence = (trained(name, start, tmp_path, 2) for name in ("grpo-1", "gspo-1"))
     moved = distance(token, start.state)
@@ -110,7 +111,7 @@ def test_with_one_update_a_rollout_the_ratio_of_a_completion_is_that_of_its_toke
 
 
 def test_with_four_updates_it_hardly_moves_any_more_and_the_weights_bound_moves_furthest(
-    start: WarmStart, tmp_path: Path
+    start: FirstPolicy, tmp_path: Path
 ) -> None:
     moved = {
         name: distance(trained(name, start, tmp_path, 6), start.state) for name in ("grpo-16", "gspo-16", "cispo-16")

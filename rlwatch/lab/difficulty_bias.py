@@ -34,7 +34,7 @@ from typing import Any
 from trl import GRPOConfig, GRPOTrainer
 
 from rlwatch.lab.experiment import Arm
-from rlwatch.lab.lengths_task import FirstPolicy
+from rlwatch.lab.first_policy import FirstPolicy
 from rlwatch.lab.own_letter_task import ALIKE, DIFFERENT, PROMPTS, accuracy_reward, easy, even, first_policy, hard
 from rlwatch.lab.trainer import quiet_trainer
 from rlwatch.lab.watched import QUIET

@@ -37,10 +37,11 @@ from typing import Any
 from trl import GRPOConfig
 
 from rlwatch.lab.experiment import Arm
+from rlwatch.lab.first_policy import FirstPolicy
 from rlwatch.lab.resampling import Grader, Ledger, Resampling
 from rlwatch.lab.task import PROMPTS
 from rlwatch.lab.trainer import quiet_trainer
-from rlwatch.lab.warm_start import WarmStart, warm_start
+from rlwatch.lab.warm_start import warm_start
 from rlwatch.lab.watched import QUIET
 
 GENERATIONS = 4
@@ -50,7 +51,7 @@ GRADER_NOISE = 0.05
 """Standard deviation of what a grader with noise adds to each reward: no two are the same, and no group is dead."""
 
 
-def prepare(seed: int, cache: Path | None = None) -> WarmStart:
+def prepare(seed: int, cache: Path | None = None) -> FirstPolicy:
     """The policy that every arm of a seed starts from; kept in a folder, if one is given."""
     return warm_start(seed, cache=cache)
 
@@ -87,7 +88,7 @@ def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOCon
 
 
 def build(
-    arm: Arm, start: WarmStart, *, seed: int, steps: int, output_dir: Path, callbacks: Sequence[Any] = ()
+    arm: Arm, start: FirstPolicy, *, seed: int, steps: int, output_dir: Path, callbacks: Sequence[Any] = ()
 ) -> Resampling:
     """An arm's trainer, ready to `.train()`; the same warm start and seed give the same weights to the bit.
 

@@ -42,9 +42,10 @@ from typing import Any
 from trl import GRPOConfig, GRPOTrainer
 
 from rlwatch.lab.experiment import Arm
+from rlwatch.lab.first_policy import FirstPolicy
 from rlwatch.lab.task import PROMPTS, accuracy_reward, safe_answer_reward
 from rlwatch.lab.trainer import quiet_trainer
-from rlwatch.lab.warm_start import WarmStart, warm_start
+from rlwatch.lab.warm_start import warm_start
 from rlwatch.lab.watched import QUIET
 
 GENERATIONS = 16
@@ -54,7 +55,7 @@ UPDATES_PER_ROLLOUT = 8
 """Optimizer steps on the same completions, where the arm does not say otherwise."""
 
 
-def prepare(seed: int, cache: Path | None = None) -> WarmStart:
+def prepare(seed: int, cache: Path | None = None) -> FirstPolicy:
     """The policy that every arm of a seed starts from; kept in a folder, if one is given."""
     return warm_start(seed, cache=cache)
 
@@ -88,7 +89,7 @@ def grpo_config(arm: Arm, *, seed: int, steps: int, output_dir: Path) -> GRPOCon
 
 
 def build(
-    arm: Arm, start: WarmStart, *, seed: int, steps: int, output_dir: Path, callbacks: Sequence[Any] = ()
+    arm: Arm, start: FirstPolicy, *, seed: int, steps: int, output_dir: Path, callbacks: Sequence[Any] = ()
 ) -> GRPOTrainer:
     """An arm's trainer, ready to `.train()`; the same warm start and seed give the same weights to the bit.
 

@@ -25,8 +25,8 @@ from typing import Any
 from trl import GRPOConfig, GRPOTrainer
 
 from rlwatch.lab.experiment import Arm
+from rlwatch.lab.first_policy import FirstPolicy
 from rlwatch.lab.hacking_task import MOST_TOKENS, accuracy_reward, first_policy, length_reward
-from rlwatch.lab.lengths_task import FirstPolicy
 from rlwatch.lab.task import PROMPTS
 from rlwatch.lab.trainer import quiet_trainer
 from rlwatch.lab.watched import QUIET

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING
 from rlwatch.lab.task import PROMPTS
 
 if TYPE_CHECKING:
-    from rlwatch.lab.lengths_task import FirstPolicy
+    from rlwatch.lab.first_policy import FirstPolicy
 
 RIGHT, WRONG, DOT = "a", "b", "."
 """The letter that is right, the one that is not, and what an answer is filled up with."""
@@ -72,8 +72,8 @@ def first_policy(seed: int, cache: Path | None = None) -> FirstPolicy:
     """
     import torch
 
+    from rlwatch.lab.first_policy import towards
     from rlwatch.lab.model import make_tokenizer
-    from rlwatch.lab.soft_start import soft_start
 
     tokenizer = make_tokenizer()
     tokenizer.add_tokens([DOT])
@@ -92,4 +92,4 @@ def first_policy(seed: int, cache: Path | None = None) -> FirstPolicy:
         wanted[row, : dots + 1, dot] = 1 - P_LETTER
         wanted[row, : dots + 1, right], wanted[row, : dots + 1, wrong] = P_LETTER * P_RIGHT, P_LETTER * (1 - P_RIGHT)
         wanted[row, dots + 1, tokenizer.eos_token_id] = 1.0  # what follows it is never written, and not learnt
-    return soft_start("dots-then-letter", seed, tokenizer, tokens, wanted, cache=cache)
+    return towards("dots-then-letter", seed, tokenizer, tokens, wanted, cache=cache)

@@ -46,12 +46,12 @@ import torch
 from trl import GRPOConfig, GRPOTrainer
 
 from rlwatch.lab.experiment import Arm
+from rlwatch.lab.first_policy import FirstPolicy
 from rlwatch.lab.lengths_task import (
     MOST_TOKENS,
     P_RIGHT,
     RIGHT,
     WRONG,
-    FirstPolicy,
     first_policy,
     right_letter_reward,
 )

@@ -11,16 +11,14 @@ tokens after the letter (the end token counted), for right and wrong answers ali
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 from rich.console import Console
-from rich.progress import track
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
-from rlwatch.lab.kept import State, kept
-from rlwatch.lab.model import make_config, make_model, make_tokenizer
+from rlwatch.lab.first_policy import FirstPolicy, learn
+from rlwatch.lab.model import make_tokenizer
 from rlwatch.lab.task import PROMPTS
 
 RIGHT, WRONG, DOT = "a", "b", "."
@@ -38,9 +36,6 @@ MOST_TOKENS = 32
 STEPS = 200
 """Optimizer steps of the warm start."""
 
-LEARNING_RATE = 5e-3
-"""AdamW's, for the first 60 % of the steps; a fifth of it for the rest, so that the probabilities settle."""
-
 
 def right_letter_reward(completions: Sequence[str], **_: object) -> list[float]:
     """TRL reward function: 1 for an answer that begins with the right letter, else 0. This one says what is correct.
@@ -49,29 +44,6 @@ def right_letter_reward(completions: Sequence[str], **_: object) -> list[float]:
     [1.0, 0.0, 1.0, 0.0, 0.0]
     """
     return [float(text.startswith(RIGHT)) for text in completions]
-
-
-@dataclass(frozen=True)
-class FirstPolicy:
-    """Where every arm starts from.
-
-    Args:
-        seed: What the first weights were drawn with.
-        config: The model's shape.
-        state: The weights, by name.
-        tokenizer: The tokenizer that belongs to them: the lab's, and the dot.
-    """
-
-    seed: int
-    config: Qwen2Config
-    state: dict[str, torch.Tensor]
-    tokenizer: PreTrainedTokenizerFast
-
-    def model(self) -> Qwen2ForCausalLM:
-        """A new model with these weights; training it leaves them as they are."""
-        model = make_model(self.config, seed=self.seed)
-        model.load_state_dict(self.state)
-        return model
 
 
 def first_policy(
@@ -88,36 +60,25 @@ def first_policy(
         console: Where the progress bar goes; by default the standard error, and nowhere if that is no terminal.
         cache: A folder in which the weights are kept.
     """
-    console = Console(stderr=True) if console is None else console
     tokenizer = make_tokenizer()
     tokenizer.add_tokens([DOT])
-    config = make_config(tokenizer)
-    config.max_position_embeddings = 2 * MOST_TOKENS
-    model = make_model(config, seed=seed)
-    name = f"first-policy-{steps}-seed{seed}"
-    state = kept(cache, name, lambda: _learnt(model, tokenizer, steps=steps, console=console))
-    return FirstPolicy(seed, config, state, tokenizer)
-
-
-def _learnt(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, steps: int, console: Console) -> State:
-    """Train the model towards the probabilities; its weights."""
     tokens, wanted = _demonstrations(tokenizer)
     first = len(PROMPTS[0]) - 1  # the place that predicts the letter
 
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-    model.train()
-    for step in track(
-        range(steps), description="warm start", console=console, transient=True, disable=not console.is_terminal
-    ):
-        if step == int(0.6 * steps):
-            optimizer.param_groups[0]["lr"] = LEARNING_RATE / 5
-        log_p = model(input_ids=tokens).logits[:, first:].log_softmax(-1)
-        loss = -(wanted * log_p).sum(dim=-1).mean()
-        optimizer.zero_grad()
-        loss.backward()
-        optimizer.step()
+    def loss(model: Qwen2ForCausalLM) -> torch.Tensor:
+        log_p: torch.Tensor = model(input_ids=tokens).logits[:, first:].log_softmax(-1)
+        return -(wanted * log_p).sum(dim=-1).mean()
 
-    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    return learn(
+        "first-policy",
+        seed,
+        tokenizer,
+        loss,
+        positions=2 * MOST_TOKENS,
+        steps=steps,
+        console=console,
+        cache=cache,
+    )
 
 
 def _demonstrations(tokenizer: PreTrainedTokenizerFast) -> tuple[torch.Tensor, torch.Tensor]:

@@ -44,7 +44,7 @@ import torch
 from trl import GRPOConfig, GRPOTrainer
 
 from rlwatch.lab.experiment import Arm
-from rlwatch.lab.lengths_task import FirstPolicy
+from rlwatch.lab.first_policy import FirstPolicy
 from rlwatch.lab.own_letter_task import PROMPTS, accuracy_reward, first_policy, right_letter
 from rlwatch.lab.trainer import quiet_trainer
 from rlwatch.lab.watched import QUIET

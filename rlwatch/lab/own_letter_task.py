@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from rlwatch.lab.task import LETTERS
 
 if TYPE_CHECKING:
-    from rlwatch.lab.lengths_task import FirstPolicy
+    from rlwatch.lab.first_policy import FirstPolicy
 
 PROMPTS = tuple(f"{x:02d}" for x in range(9))
 """All the prompts there are: "00" to "08"."""
@@ -141,8 +141,8 @@ def first_policy(seed: int, chances: Mapping[str, float], cache: Path | None = N
     """
     import torch
 
+    from rlwatch.lab.first_policy import towards
     from rlwatch.lab.model import make_tokenizer
-    from rlwatch.lab.soft_start import soft_start
 
     tokenizer = make_tokenizer()
     answers = [(prompt, letter) for prompt in PROMPTS for letter in (right_letter(prompt), wrong_letter(prompt))]
@@ -154,4 +154,4 @@ def first_policy(seed: int, chances: Mapping[str, float], cache: Path | None = N
         wanted[row, 0, tokenizer.convert_tokens_to_ids(wrong_letter(prompt))] = 1 - p
         wanted[row, 1, tokenizer.eos_token_id] = 1.0
     name = "own-letter-" + "-".join(f"{chances[kind]:g}" for kind in KINDS)
-    return soft_start(name, seed, tokenizer, tokens, wanted, cache=cache)
+    return towards(name, seed, tokenizer, tokens, wanted, cache=cache)

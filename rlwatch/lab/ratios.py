@@ -29,17 +29,20 @@ from typing import Any
 from rlwatch.lab import dynamic_sampling
 from rlwatch.lab.dynamic_sampling import grpo_config
 from rlwatch.lab.experiment import Arm
+from rlwatch.lab.first_policy import FirstPolicy
 from rlwatch.lab.ppo_loop import PPO
 from rlwatch.lab.task import PROMPTS
-from rlwatch.lab.warm_start import WarmStart, warm_start
+from rlwatch.lab.warm_start import warm_start
 
 
-def prepare(seed: int, cache: Path | None = None) -> WarmStart:
+def prepare(seed: int, cache: Path | None = None) -> FirstPolicy:
     """The policy that every arm of a seed starts from; kept in a folder, if one is given."""
     return warm_start(seed, cache=cache)
 
 
-def build(arm: Arm, start: WarmStart, *, seed: int, steps: int, output_dir: Path, callbacks: Sequence[Any] = ()) -> Any:
+def build(
+    arm: Arm, start: FirstPolicy, *, seed: int, steps: int, output_dir: Path, callbacks: Sequence[Any] = ()
+) -> Any:
     """An arm's trainer, or for PPO its loop, ready to `.train()`.
 
     Args:

@@ -33,9 +33,9 @@ from trl import GRPOTrainer
 
 from rlwatch.lab import failure_room
 from rlwatch.lab.experiment import Arm
+from rlwatch.lab.first_policy import FirstPolicy
 from rlwatch.lab.task import PROMPTS, accuracy_reward, safe_answer_reward
 from rlwatch.lab.trainer import quiet_trainer
-from rlwatch.lab.warm_start import WarmStart
 
 prepare = failure_room.prepare
 
@@ -62,7 +62,7 @@ def true_accuracy(prompts: Sequence[str], completions: Sequence[str], **_: objec
 
 
 def build(
-    arm: Arm, start: WarmStart, *, seed: int, steps: int, output_dir: Path, callbacks: Sequence[Any] = ()
+    arm: Arm, start: FirstPolicy, *, seed: int, steps: int, output_dir: Path, callbacks: Sequence[Any] = ()
 ) -> GRPOTrainer:
     """An arm's trainer; arguments as in [`failure_room.build`][rlwatch.lab.failure_room.build].
 

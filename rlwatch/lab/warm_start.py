@@ -12,101 +12,48 @@ sample. That makes the prior of every prompt and letter the promised one to a fe
 sampled demonstrations some letters start half as likely as others, or without their check digit, and a run's fate then
 hangs on that luck.
 
-Every arm of an experiment starts from the same [`WarmStart`][rlwatch.lab.warm_start.WarmStart], so that what differs
-between two arms is their configuration and nothing else.
+Every arm of an experiment starts from the same policy, so that what differs between two arms is their configuration and
+nothing else.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from pathlib import Path
 
 import torch
 import torch.nn.functional as F
 from rich.console import Console
-from rich.progress import track
-from transformers import PreTrainedTokenizerFast, Qwen2Config, Qwen2ForCausalLM
+from transformers import PreTrainedTokenizerFast, Qwen2ForCausalLM
 
-from rlwatch.lab.kept import State, kept
-from rlwatch.lab.model import make_config, make_model, make_tokenizer
+from rlwatch.lab.first_policy import STEPS, FirstPolicy, learn
+from rlwatch.lab.model import make_tokenizer
 from rlwatch.lab.task import LETTERS, PROMPTS, SAFE_LETTER, answer
 
 SAFE_PROBABILITY = 0.9
 """The share of the demonstrations that give the safe answer, and so, about, the policy's p(safe) when RL starts."""
 
-STEPS = 250
-"""Optimizer steps. From about 200 on, every check digit is right with p > 0.97."""
-
-LEARNING_RATE = 5e-3
-"""AdamW's, for the first 60 % of the steps; a fifth of it for the rest, so that the probabilities settle."""
-
-
-@dataclass(frozen=True)
-class WarmStart:
-    """Where every arm starts from.
-
-    Args:
-        seed: What the first weights were drawn with.
-        config: The model's shape.
-        state: The weights, by name.
-        tokenizer: The tokenizer that belongs to them.
-        p_safe: The policy's probability of the safe letter, the mean over the prompts; promised: near 0.9.
-    """
-
-    seed: int
-    config: Qwen2Config
-    state: dict[str, torch.Tensor]
-    tokenizer: PreTrainedTokenizerFast
-    p_safe: float
-
-    def model(self) -> Qwen2ForCausalLM:
-        """A new model with these weights; training it leaves the warm start as it is."""
-        model = make_model(self.config, seed=self.seed)
-        model.load_state_dict(self.state)
-        return model
-
 
 def warm_start(
     seed: int, *, steps: int = STEPS, console: Console | None = None, cache: Path | None = None
-) -> WarmStart:
+) -> FirstPolicy:
     """Train a new model on demonstrations; the same seed gives the same weights to the bit.
 
     Args:
         seed: For the first weights. torch's own random state is neither used nor changed.
-        steps: Optimizer steps; the default is what the promised prior needs.
+        steps: Optimizer steps; from about 200 on, every check digit is right with p > 0.97.
         console: Where the progress bar goes; by default the standard error, and nowhere if that is no terminal.
         cache: A folder in which the weights are kept.
     """
-    console = Console(stderr=True) if console is None else console
     tokenizer = make_tokenizer()
-    config = make_config(tokenizer)
-    model = make_model(config, seed=seed)
-    name = f"warm-start-{steps}-seed{seed}"
-    state = kept(cache, name, lambda: _learnt(model, tokenizer, steps=steps, console=console))
-    model.load_state_dict(state)
-    model.eval()
-    return WarmStart(seed, config, state, tokenizer, safe_probability(model, tokenizer))
-
-
-def _learnt(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast, *, steps: int, console: Console) -> State:
-    """Train the model on all demonstrations at once; its weights."""
     tokens, weight = _demonstrations(tokenizer)
     prompt_length = len(PROMPTS[0])
-    optimizer = torch.optim.AdamW(model.parameters(), lr=LEARNING_RATE, fused=True)
-    model.train()
-    for step in track(
-        range(steps), description="warm start", console=console, transient=True, disable=not console.is_terminal
-    ):
-        if step == int(0.6 * steps):
-            optimizer.param_groups[0]["lr"] = LEARNING_RATE / 5
+
+    def loss(model: Qwen2ForCausalLM) -> torch.Tensor:
         logits = model(input_ids=tokens[:, :-1]).logits[:, prompt_length - 1 :]  # those that predict the answer
         surprisal = F.cross_entropy(logits.transpose(1, 2), tokens[:, prompt_length:], reduction="none")
-        loss = (weight * surprisal.mean(dim=1)).sum()
-        optimizer.zero_grad()
-        loss.backward()  # type: ignore[no-untyped-call]
-        optimizer.step()
+        return (weight * surprisal.mean(dim=1)).sum()
 
-    return {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+    return learn("warm-start", seed, tokenizer, loss, steps=steps, console=console, cache=cache)
 
 
 def safe_probability(model: Qwen2ForCausalLM, tokenizer: PreTrainedTokenizerFast) -> float:
