@@ -56,11 +56,11 @@ def test_it_is_silent_where_it_cannot_know() -> None:
 
 
 @pytest.mark.parametrize("arm", ["grpo", "dr_grpo"])
-def test_in_the_lab_it_comes_as_predicted(arm: str, tmp_path: Path) -> None:
+def test_in_the_lab_it_comes_as_predicted(arm: str, tmp_path: Path, first_policies: Path) -> None:
     """The prediction sees the configuration and the first five steps; the outcome is the gap 30 steps on."""
     torch.set_num_threads(1)
     quiet = Console(quiet=True)
-    start = first_policy(0, console=quiet)
+    start = first_policy(0, cache=first_policies)
     result = run_arm(EXPERIMENT, EXPERIMENT.arm(arm), start, tmp_path, seed=0, steps=30, console=quiet)
     (run,) = load(result.run_dir)
     from_first_steps, from_config = first_drift(run), drift_of(read(result.run_dir))

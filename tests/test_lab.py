@@ -26,8 +26,8 @@ from rlwatch.lab.warm_start import SAFE_PROBABILITY, safe_probability, warm_star
 
 
 @pytest.fixture(scope="module")
-def warm() -> FirstPolicy:
-    return warm_start(0)
+def warm(first_policies: Path) -> FirstPolicy:
+    return warm_start(0, cache=first_policies)
 
 
 # --- the task -------------------------------------------------------------------------------------------------------

@@ -33,13 +33,8 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="module")
-def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return tmp_path_factory.mktemp("cache")
-
-
-@pytest.fixture(scope="module")
-def start(cache: Path) -> Starts:
-    return prepare(0, cache)
+def start(first_policies: Path) -> Starts:
+    return prepare(0, first_policies)
 
 
 # --- the task -------------------------------------------------------------------------------------------------------
@@ -117,11 +112,11 @@ def test_the_arms_differ_in_the_scaling_alone(tmp_path: Path) -> None:
 
 
 @pytest.fixture(scope="module")
-def runs(cache: Path, tmp_path_factory: pytest.TempPathFactory, start: Starts) -> dict[str, Path]:
+def runs(tmp_path_factory: pytest.TempPathFactory, start: Starts) -> dict[str, Path]:
     """Two short runs, and one of them again."""
     root, found = tmp_path_factory.mktemp("runs"), {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(difficulty_bias, "prepare", lambda seed: start)
+        patch.setattr(difficulty_bias, "prepare", lambda seed, cache: start)
         for name, steps in (("group", 6), ("none", 6), ("again", 2)):
             arm = EXPERIMENT.arm("none" if name == "again" else name)
             [result] = run_once(EXPERIMENT, [arm], root / name, seed=0, steps=steps, console=Console(quiet=True))

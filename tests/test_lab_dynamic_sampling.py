@@ -34,8 +34,8 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="module")
-def start() -> FirstPolicy:
-    return warm_start(0, console=QUIET)
+def start(first_policies: Path) -> FirstPolicy:
+    return warm_start(0, cache=first_policies)
 
 
 def draws_of(monkeypatch: pytest.MonkeyPatch) -> list[tuple[list[str], list[Any], list[str]]]:
@@ -191,10 +191,10 @@ def test_measures_at_so_many_tokens_and_late_rollouts() -> None:
     assert tokens_of_late_rollouts(records[:96]) == 1.0
 
 
-def test_a_short_run_shows_living_groups_and_what_they_cost(tmp_path: Path) -> None:
+def test_a_short_run_shows_living_groups_and_what_they_cost(tmp_path: Path, first_policies: Path) -> None:
     arms = [EXPERIMENT.arm("plain"), EXPERIMENT.arm("resampled")]
     console = Console(file=io.StringIO())
-    plain, resampled = run_once(EXPERIMENT, arms, tmp_path, seed=1, steps=24, console=console)
+    plain, resampled = run_once(EXPERIMENT, arms, tmp_path, seed=1, steps=24, console=console, cache=first_policies)
     for one, two in zip(plain.records[:1], resampled.records[:1], strict=True):  # the same first draw
         assert one.metrics["reward/first_draw"] == two.metrics["reward/first_draw"]
         assert one.metrics["groups/zero_std"] == pytest.approx(one.metrics["reward/first_draw_dead"])

@@ -34,8 +34,8 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> FirstPolicy:
-    return prepare(0, tmp_path_factory.mktemp("cache"))
+def start(first_policies: Path) -> FirstPolicy:
+    return prepare(0, first_policies)
 
 
 # --- the task -------------------------------------------------------------------------------------------------------
@@ -94,7 +94,7 @@ def runs(start: FirstPolicy, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     """What short runs recorded, at four times the learning rate, and of one of them again."""
     root, found = tmp_path_factory.mktemp("runs"), {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(hacking, "prepare", lambda seed: start)
+        patch.setattr(hacking, "prepare", lambda seed, cache: start)
         patch.setattr(hacking, "LEARNING_RATE", 4 * hacking.LEARNING_RATE)
         for name, steps in (("paid", STEPS), ("low", 6), ("again", 2)):
             arm = EXPERIMENT.arm("low" if name == "again" else name)

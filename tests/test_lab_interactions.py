@@ -116,7 +116,7 @@ def test_a_seed_without_all_arms_is_left_out_and_without_an_arm_nothing_is_said(
     assert judged("more", [part], weights=weights)[1] == ""
 
 
-def test_a_short_run_of_the_whole(tmp_path: Path) -> None:
+def test_a_short_run_of_the_whole(tmp_path: Path, first_policies: Path) -> None:
     torch = pytest.importorskip("torch")
     pytest.importorskip("trl")
     from rich.console import Console
@@ -125,7 +125,9 @@ def test_a_short_run_of_the_whole(tmp_path: Path) -> None:
 
     torch.set_num_threads(1)
     arms = [EXPERIMENT.arm(name) for name in EXPERIMENT.short]
-    none, whole = run_once(EXPERIMENT, arms, tmp_path, seed=1, steps=16, console=Console(file=io.StringIO()))
+    none, whole = run_once(
+        EXPERIMENT, arms, tmp_path, seed=1, steps=16, console=Console(file=io.StringIO()), cache=first_policies
+    )
     tokens = [result.records[-1].metrics["reward/generated_tokens"] for result in (none, whole)]
     assert tokens[0] is not None
     assert tokens[1] is not None

@@ -42,8 +42,8 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="module")
-def start() -> FirstPolicy:
-    return first_policy(0, console=QUIET)
+def start(first_policies: Path) -> FirstPolicy:
+    return first_policy(0, cache=first_policies)
 
 
 ARMS = [EXPERIMENT.arm(name) for name in EXPERIMENT.short]

@@ -32,8 +32,8 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="module")
-def start(tmp_path_factory: pytest.TempPathFactory) -> FirstPolicy:
-    return prepare(0, tmp_path_factory.mktemp("cache"))
+def start(first_policies: Path) -> FirstPolicy:
+    return prepare(0, first_policies)
 
 
 @pytest.fixture(scope="module")
@@ -141,7 +141,7 @@ def runs(start: FirstPolicy, tmp_path_factory: pytest.TempPathFactory) -> dict[s
     """What short runs of some arms recorded, and of one of them again."""
     root, found = tmp_path_factory.mktemp("runs"), {}
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(mismatch, "prepare", lambda seed: start)
+        patch.setattr(mismatch, "prepare", lambda seed, cache: start)
         for name in ("same", "same-corrected", "noise-truncated", "hot", "again"):
             arm = EXPERIMENT.arm("same" if name == "again" else name)
             [result] = run_once(EXPERIMENT, [arm], root / name, seed=0, steps=STEPS, console=Console(quiet=True))

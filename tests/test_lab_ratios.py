@@ -32,8 +32,8 @@ def one_thread() -> None:
 
 
 @pytest.fixture(scope="module")
-def start() -> FirstPolicy:
-    return warm_start(0, console=Console(quiet=True))
+def start(first_policies: Path) -> FirstPolicy:
+    return warm_start(0, cache=first_policies)
 
 
 def test_ppos_loss_and_where_its_gradient_is_cut() -> None:
@@ -138,9 +138,11 @@ def test_measures() -> None:
     assert cut([StepRecord(1, 0.0, {"clip/high": 0.2})]) is None  # CISPO
 
 
-def test_a_short_run_with_its_alerts_and_a_campaigns_mark(tmp_path: Path) -> None:
+def test_a_short_run_with_its_alerts_and_a_campaigns_mark(tmp_path: Path, first_policies: Path) -> None:
     arms = [EXPERIMENT.arm("ppo-16"), EXPERIMENT.arm("gspo-16")]
-    ppo, gspo = run_once(EXPERIMENT, arms, tmp_path, seed=1, steps=24, console=Console(file=io.StringIO()))
+    ppo, gspo = run_once(
+        EXPERIMENT, arms, tmp_path, seed=1, steps=24, console=Console(file=io.StringIO()), cache=first_policies
+    )
     assert ppo.run_dir == tmp_path / "ratios-ppo-16"
     assert len(ppo.records) == len(gspo.records) == 24
     assert "clip-saturated" in {alert.rule for alert in gspo.alerts if alert.state is AlertState.FIRING}

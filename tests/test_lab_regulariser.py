@@ -27,9 +27,11 @@ def test_a_verifier_is_sound_for_so_many_rollouts_and_then_says_0() -> None:
     assert true_accuracy(["07", "07"], ["b6", "a1"]) == [1.0, 0.0]
 
 
-def test_under_a_penalty_the_norm_is_alive_and_without_one_it_is_0(tmp_path: Path) -> None:
+def test_under_a_penalty_the_norm_is_alive_and_without_one_it_is_0(tmp_path: Path, first_policies: Path) -> None:
     arms = [dataclasses.replace(EXPERIMENT.arm(name), task={"sound": 1}) for name in ("kl", "no-kl")]
-    kl, without = run_once(EXPERIMENT, arms, tmp_path, seed=0, steps=16, console=Console(file=io.StringIO()))
+    kl, without = run_once(
+        EXPERIMENT, arms, tmp_path, seed=0, steps=16, console=Console(file=io.StringIO()), cache=first_policies
+    )
     for result in (kl, without):
         assert [record.step for record in result.records] == list(range(1, 17))
         assert all(record.metrics["groups/failed"] == 1 for record in result.records[8:])

@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TaskID, TextColumn, TimeElapsedColumn
 from rich.table import Table
 
-from rlwatch.lab.campaign import Failed, Job, jobs_of, train_all
+from rlwatch.lab.campaign import ASIDE, Failed, Job, jobs_of, train_all
 from rlwatch.lab.experiment import Experiment
 from rlwatch.lab.findings import command_line, document
 from rlwatch.lab.findings_files import write
@@ -36,7 +36,9 @@ def look(experiment: Experiment, arms: Sequence[str], root: Path, *, seed: int, 
     from rlwatch.lab.single import arms_table, run_once
 
     chosen = [experiment.arm(name) for name in arms or experiment.short]
-    results = run_once(experiment, chosen, root, seed=seed, steps=steps or experiment.steps, console=console)
+    results = run_once(
+        experiment, chosen, root, seed=seed, steps=steps or experiment.steps, console=console, cache=root / ASIDE
+    )
     console.print()
     console.print(arms_table(experiment, results))
 

@@ -18,7 +18,14 @@ from rlwatch.lab.watched import ArmResult, train
 
 
 def run_once(
-    experiment: Experiment, arms: Sequence[Arm], root: Path, *, seed: int, steps: int, console: Console
+    experiment: Experiment,
+    arms: Sequence[Arm],
+    root: Path,
+    *,
+    seed: int,
+    steps: int,
+    console: Console,
+    cache: Path | None = None,
 ) -> list[ArmResult]:
     """Train each arm, with a progress bar, its alerts printed as they fire.
 
@@ -29,12 +36,13 @@ def run_once(
         seed: Of the warm start and of the sampling.
         steps: Optimizer steps an arm.
         console: Where the bars go.
+        cache: A folder in which first policies are kept.
 
     Raises:
         OSError: No run directory could be made.
     """
     torch.set_num_threads(1)  # the tensors are too small for more, and a second core is left to the dashboard
-    start = importlib.import_module(experiment.module).prepare(seed)
+    start = importlib.import_module(experiment.module).prepare(seed, cache)
     return [run_arm(experiment, arm, start, root, seed=seed, steps=steps, console=console) for arm in arms]
 
 
