@@ -60,7 +60,7 @@ def as_markdown(found: Outcome, sections: list[Section]) -> str:
     """The text: everything but the charts."""
     lines = [f"# {found.experiment.title}", ""]
     for section in sections:
-        if not section.said and section.table is None:
+        if section.table is None and (section.charts or not section.said):
             continue
         lines += [f"## {section.title}", ""]
         for sentence in section.said:
