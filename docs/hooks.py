@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from made import commands, lints, metrics, python_api, report_json, rules
+
 from rlwatch.settings.template import template
 
 FILLERS: dict[str, Callable[[], str]] = {
