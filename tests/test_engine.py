@@ -129,3 +129,23 @@ def test_ewma_equals_its_formula(rows: list[tuple[int, float]], half_life: float
 def test_the_baseline_is_a_median_and_then_fixed() -> None:
     baseline = Baseline(records=4)
     assert [baseline.update(x) for x in (1.0, 100.0, 2.0, 3.0, 50.0)] == [None, None, None, 2.5, 2.5]
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.sampled_from([None, -1.0, 0.0, 1.0, 2.0])), max_size=80), st.data())
+def test_what_is_found_again_as_it_was_told_changes_nothing_but_how_long_it_holds(
+    rows: list[tuple[int, float | None]], data: st.DataObject
+) -> None:
+    """The short way through the engine against the long one, also over a restart."""
+    short, long = Engine([Scripted()], run="run"), Engine([Scripted()], run="run")
+    [(_, track, _)] = long._rules
+    step, cut = 0, data.draw(st.integers(0, max(0, len(rows) - 1)))
+    for at, (gap, level) in enumerate(rows):
+        step += gap
+        record = StepRecord(step, 0.0, {} if level is None else {"severity": level})
+        track.as_told = None  # so that it is always the long way
+        assert short.feed(record) == long.feed(record)
+        assert short.state() == long.state()
+        assert short.held_back() == long.held_back()
+        if at == cut:
+            state, short = short.state(), Engine([Scripted()], run="run")
+            short.restore(state)

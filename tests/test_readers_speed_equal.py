@@ -11,11 +11,12 @@ import pytest
 from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 
-from rlwatch.readers import UnreadableError, load, parts
+from rlwatch.readers import UnreadableError, json_columns, load, parts
 from rlwatch.readers.fields import Rows
 from rlwatch.readers.jsontext import line
 from rlwatch.readers.rows import Row
 from rlwatch.readers.source import Source
+from rlwatch.runs.table import Table
 
 QUICK = settings(max_examples=100, deadline=None, suppress_health_check=list(HealthCheck))
 
@@ -81,6 +82,7 @@ class TestLinesOfJson:
         path.write_bytes(ends.join(lines).encode())
         quick = loaded(path)
         with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(json_columns, "_block", lambda names, lines: None)
             patch.setattr(parts, "_is_in_order", lambda rows: False)
             patch.setattr(Rows, "row", lambda self, data, evaluation=False: self._any_row(data, evaluation))
             assert loaded(path) == quick
@@ -111,6 +113,75 @@ class TestLinesOfJson:
         source = Source(tmp_path / "a")
         wanted = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n") if text else []
         assert [one.decode() for one in source.utf8_lines()] == list(source.lines()) == wanted
+
+
+TEXTS = [
+    '{"step": %d, "loss": 0.5, "reward": 1}', '{"step": %d, "loss": 0.5, "reward": 0.25}',
+    '{"step": %d, "loss": NaN, "reward": 1.5}', '{"step": %d, "loss": null, "reward": 1.5}',
+    '{"step": %d, "loss": true, "reward": 1.5}', '{"step": %d, "loss": "0.5", "reward": 1.5}',
+    '{"step": %d, "loss": 1e999, "reward": -0}', '{"step": %d, "loss": [0.5], "reward": 1.5}',
+    '{"step": %d, "loss": {}, "reward": 1.5}', '{"step": %d, "reward": 1.5, "loss": 0.5}',
+    '{"step": %d, "loss": 0.5, "reward": 1, "loss": 2}', '{"step": %d, "loss": 0.5', '"reward": 1.5}',
+    '{"step": %d, "loss": 0.5, "reward": 1}, {"step": 77, "loss": 0.5, "reward": 1}', "", " ", "5", "[1, 2]",
+    '{"step": %d, "loss": 0.5, "reward": 1},', '{"step": %d, "loss": 0.5, "reward": 1} tail',
+    '{"step": %d, "lo\\u0073s": 0.5, "reward": 1}', '{"step": %d.0, "loss": 0.5, "reward": 1}',
+    '{"step": %d.5, "loss": 0.5, "reward": 1}', '\ufeff{"step": %d, "loss": 0.5, "reward": 1}',
+    '{"step": %d, "loss": 123456789012345678901234567890, "reward": 1}', '{"step": -%d, "loss": 0.5, "reward": 1}',
+    '{"step": %d, "loss": [{}', '{}], "reward": 1}', '{"step": %d, "train_runtime": 0.5, "reward": 1}',
+]  # fmt: skip
+"""Lines that are rows, and lines that only look like one: the first two are what nearly every log has."""
+
+
+class TestManyLinesAtOnce:
+    @settings(max_examples=150, deadline=None, suppress_health_check=list(HealthCheck))
+    @example(["", *TEXTS], 2)
+    @example([TEXTS[11], TEXTS[12], TEXTS[13]], 3)
+    @example([TEXTS[26], TEXTS[27], TEXTS[13]], 3)
+    @given(
+        st.lists(st.sampled_from(TEXTS) | st.sampled_from(TEXTS[:2]) | st.just(TEXTS[1]), max_size=12),
+        st.integers(1, 4),
+    )
+    def test_columns_are_what_rows_would_be(self, tmp_path: Path, texts: list[str], at_once: int) -> None:
+        self.compare(tmp_path, [text.replace("%d", str(3 * step)) for step, text in enumerate(texts, 1)], at_once)
+
+    @QUICK
+    @given(logs(), st.integers(1, 4))
+    def test_the_same_of_logs(self, tmp_path: Path, rows: list[dict[str, Any]], at_once: int) -> None:
+        self.compare(tmp_path, [json.dumps(row) for row in rows], at_once)
+
+    @pytest.mark.parametrize("times", [
+        [1.7e9, 1.8e9, 1.9e9], [1.7e12, 1.7e9, 1.7e12 + 1], [0.5, 0.25, 3.0], [1.7e9, 2.5, 1.7e9], [1e9, 1e11, 1e12],
+    ])  # fmt: skip
+    def test_times(self, tmp_path: Path, times: list[float]) -> None:
+        self.compare(tmp_path, [f'{{"step": {i}, "time": {t}, "loss": 0.5}}' for i, t in enumerate(times)] * 1, 3)
+
+    @pytest.mark.parametrize("names", [
+        ("step", "global_step", "loss"), ("reward", "rewards/mean", "step"), ("step",), ("loss",),
+        ("step", "train/loss", "loss"), ("step", "eval_loss", "eval_reward"), ("train/loss", "epoch"),
+        ("step", "_timestamp"),
+    ])  # fmt: skip
+    def test_names(self, tmp_path: Path, names: tuple[str, ...]) -> None:
+        self.compare(tmp_path, [json.dumps({name: i + k / 8 for k, name in enumerate(names)}) for i in range(6)], 3)
+
+    def test_they_are_columns_where_all_lines_are_alike(self, tmp_path: Path) -> None:
+        path = tmp_path / "log.jsonl"
+        path.write_text("".join(f'{{"step": {i}, "loss": 0.5}}\n' for i in range(1, 1201)))
+        [run] = load(path)
+        assert isinstance(run.records, Table)
+        path.write_text(path.read_text() + '{"step": 1201, "loss": null}\n')
+        [longer] = load(path)
+        assert isinstance(longer.records, list)
+        assert longer.records[:-1] == run.records
+
+    @staticmethod
+    def compare(folder: Path, lines: list[str], at_once: int) -> None:
+        path = folder / "log.jsonl"
+        path.write_text("\n".join(lines), encoding="utf-8")
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(json_columns, "AT_ONCE", at_once)
+            quick = loaded(path)
+            patch.setattr(json_columns, "_block", lambda names, lines: None)
+            assert quick == loaded(path)
 
 
 class TestOneTraining:

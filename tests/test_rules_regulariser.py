@@ -46,6 +46,11 @@ def severities(rule: Rule, records: Sequence[StepRecord]) -> set[str]:
     return {severity for state, severity in told(rule, records) if state == "firing"}
 
 
+def test_a_norm_below_0_is_none_and_breaks_nothing() -> None:
+    records = rows(lambda step: {"grad/policy_norm": 0.3, "grad/regulariser_norm": -0.3, "groups/zero_std": 0.1})
+    assert play(RegulariserDominates(), records) == []
+
+
 # --- regulariser-dominates -------------------------------------------------------------------------------------------
 
 ONSET = 150

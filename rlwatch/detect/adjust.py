@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from rlwatch.detect.rule import Finding, Quiet, Rule, Untold
 from rlwatch.runs.records import Severity, StepRecord
@@ -17,7 +17,10 @@ else:
 def with_lid(rule: type[Rule], most: Severity) -> type[Rule]:
     """The same rule, that never says that something is worse than this."""
     bases = (_TickWithLid, _WithLid, rule) if rule.tick is not Rule.tick else (_WithLid, rule)
-    return type(rule.__name__, bases, {"most": most, "__doc__": rule.__doc__, "__module__": rule.__module__})
+    own: dict[str, Any] = {"most": most, "__doc__": rule.__doc__, "__module__": rule.__module__}
+    if "may_find" in vars(rule):  # which is not inherited, and a lid changes nothing about it
+        own["may_find"] = rule.may_find
+    return type(rule.__name__, bases, own)
 
 
 class _WithLid(_Base):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
+from rlwatch.detect.glance import Glance, largest, only
 from rlwatch.detect.rule import finite
 from rlwatch.detect.sharing import Shared
 from rlwatch.detect.streaming import Baseline, Ewma
@@ -57,8 +58,10 @@ class Deadness(Shared):
         if step == self._seen:
             return
         self._seen = step
-        solved, failed = finite(record, "groups/solved"), finite(record, "groups/failed")
-        stuck = finite(record, "groups/stuck")
+        solved = finite(record, "groups/solved")
+        failed = stuck = None
+        if solved is not None:
+            failed, stuck = finite(record, "groups/failed"), finite(record, "groups/stuck")
         if solved is not None and failed is not None and stuck is not None:
             unsolved = failed + stuck
             if not self.split:
@@ -72,17 +75,21 @@ class Deadness(Shared):
             if dead is None or mean is None:
                 return
             solved, stuck = self._most_solved(mean, finite(record, "reward/std") or 0.0), 0.0
-            unsolved = max(0.0, dead - solved)
+            unsolved = dead - solved if dead > solved else 0.0
         self.solved = self._mean.update(step, solved)
         share = 1.0 / self._mean.weight  # of the newest value
         self.unsolved += share * (unsolved - self.unsolved)
         self.stuck += share * (stuck - self.stuck)
 
     def _most_solved(self, mean: float, std: float) -> float:
+        best = self._best
         if mean > 0:
-            self._best = max(self._best, mean + std * std / mean)
-        self._below_zero = self._below_zero or mean < 0
-        return 1.0 if self._below_zero or not self._best else min(1.0, mean / self._best)
+            most = mean + std * std / mean
+            if most > best:
+                self._best = best = most
+        elif mean < 0:
+            self._below_zero = True
+        return 1.0 if self._below_zero or mean >= best else mean / best
 
     @property
     def known(self) -> bool:
@@ -105,3 +112,19 @@ class Deadness(Shared):
         """By how much more groups are stuck than at first; 0 while that is not known."""
         first = self._at_first.value
         return self.stuck - first if self.split and first is not None else 0.0
+
+
+def most_unsolved(log: Glance) -> float:
+    """The most that `Deadness.unsolved` can be at any record of a log."""
+    import numpy as np
+
+    failed, stuck = log.values("groups/failed"), log.values("groups/stuck")
+    unsolved = only(failed + stuck, ~np.isnan(log.values("groups/solved")))
+    dead, mean = log.values("groups/zero_std"), log.values("reward/mean")
+    bounds = ((unsolved == unsolved).cumsum() == 0) & ~np.isnan(dead + mean)  # before the first split
+    dead, mean, std = dead[bounds], mean[bounds], np.nan_to_num(log.values("reward/std")[bounds])
+    with np.errstate(all="ignore"):
+        best = np.maximum.accumulate(np.where(mean > 0, mean + std * std / mean, 0.0))
+        known = (best > 0) & ~np.logical_or.accumulate(mean < 0)
+        solved = np.where(known, np.minimum(1.0, mean / best), 1.0)
+    return max(0.0, largest(unsolved), largest(dead - solved))

@@ -78,6 +78,10 @@ class Engine:
                         continue
                 elif found is NO_DATA:
                     continue
+                elif found.severity is track.as_told:  # type: ignore[union-attr]  # neither of the two that are quiet
+                    for streak in track.at_least:
+                        streak.records += 1
+                    continue
                 change = self._take(*judged, found, record, spacing)
             except Exception as error:
                 broken.append((judged, error))
@@ -161,7 +165,7 @@ class Engine:
         record: StepRecord,
         spacing: int,
     ) -> Alert | None:
-        track.clear, track.busy = None, True
+        track.clear, track.busy, track.as_told = None, True, None
         at_least, rank = track.at_least, _SEVERITIES.index(found.severity)
         del at_least[rank + 1 :]
         for streak in at_least:
@@ -179,6 +183,8 @@ class Engine:
             if told < 0:
                 track.waiting = (found, record)
                 self._waiting.append(track)
+            elif len(at_least) <= told + 1:
+                track.as_told = found.severity
             return None
         track.alert = self._alert(rule, track, found, _SEVERITIES[rank], record, AlertState.FIRING)
         return track.alert
@@ -214,6 +220,7 @@ class Engine:
 
     def _release(self, rule: Rule, track: Track, alert: Alert, record: StepRecord, spacing: int) -> Alert | None:
         track.at_least.clear()
+        track.as_told = None
         if track.clear is None:
             track.clear = Streak(record.step)
         else:

@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rlwatch.detect.forecast import REAL
+from rlwatch.detect.glance import Glance, only
 from rlwatch.detect.progress import Progress
 from rlwatch.detect.rule import Hold, Rule, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.sharing import Shared
 from rlwatch.detect.streaming import Baseline, CountedEwma, Ewma
 from rlwatch.runs.records import Cause, StepRecord
+
+if TYPE_CHECKING:
+    from rlwatch.detect.glance import Numbers
 
 
 @dataclass(slots=True)
@@ -137,6 +141,12 @@ class LengthRule(Rule):
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(config, settings)
         self._lengths = Lengths(self.half_life, int(self.at_first))
+
+    def _level_and_start(self, log: Glance) -> tuple[Numbers, float]:
+        """The smoothed length and what it was at first, as `Lengths` has them, of a whole log."""
+        length = log.values("length/mean")
+        start = log.at_first(only(length, length >= 0), self.at_first)
+        return log.level("length/mean", self.half_life, least=0.0), start
 
     def _reward_words(self, lost: float) -> str:
         reward, best = self._lengths.reward, self._lengths.best

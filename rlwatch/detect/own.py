@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.window import Window
@@ -112,6 +113,13 @@ class OwnRule(Rule):
             return Untold(spec.severity, lambda: self._finding(mean, older, record))
         return CLEAR
 
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        spec = self.spec
+        if spec.when == "above":
+            return log.most(spec.metric) > self.value
+        return spec.when != "below" or log.least(spec.metric) < self.value
+
     def _finding(self, value: float, reference: float, record: StepRecord) -> Finding:
         spec = self.spec
         message = (spec.message or _SAID[spec.when]).format(
@@ -142,6 +150,7 @@ def own_rule(spec: OwnRuleSpec) -> type[OwnRule]:
         "needs": (spec.metric,),
         "release": Hold(steps=max(1, round(spec.over))),
         "spec": spec,
+        "may_find": OwnRule.may_find,
         "value": Setting(spec.value, unit, "the user", **value_limits(spec.when)),
         "over": Setting(spec.over, "optimizer steps", "the user", least=1, most=LONGEST),
     }

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any, ClassVar, NamedTuple
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 from rlwatch.detect.setting import apply_settings
 from rlwatch.runs.records import Advice, Cause, Forecast, Metrics, Severity, StepRecord
+
+if TYPE_CHECKING:
+    from rlwatch.detect.glance import Glance
 
 
 @dataclass(frozen=True)
@@ -119,6 +123,14 @@ class Rule(ABC):
         """Say what is found while no record comes; `now` is in Unix seconds. Most rules have nothing to say then."""
         return NO_DATA
 
+    def may_find(self, log: Glance) -> bool:
+        """Whether a fresh rule that is led through a whole log may find anything anywhere in it.
+
+        False only where that is sure from the columns: the rule is then left out, and what it would have cost is saved.
+        It stands for its own class alone (see [`in_question`][rlwatch.detect.glance.in_question]).
+        """
+        return True
+
 
 def finite(record: StepRecord, name: str) -> float | None:
     """A metric's value where it is there and a number that one can calculate with, else None.
@@ -127,6 +139,16 @@ def finite(record: StepRecord, name: str) -> float | None:
     """
     value = record.metrics.get(name)
     return value if value is not None and -1e100 < value < 1e100 else None  # NaN is not below anything
+
+
+def are_finite(metrics: Metrics) -> bool:
+    """Whether each value that is there is a finite number."""
+    try:
+        if math.isfinite(sum(metrics.values())):  # type: ignore[arg-type]  # None is caught
+            return True
+    except (TypeError, OverflowError):
+        pass
+    return all(value is None or math.isfinite(value) for value in metrics.values())
 
 
 def present(record: StepRecord, *names: str) -> dict[str, float | None]:

@@ -33,9 +33,11 @@ class Track:
         alert: What has been told and is not over.
         waiting: What the last record showed and has not held for long enough, and that record.
         busy: Something is found, or told and not over.
+        as_told: The severity of the last finding, where nothing worse than that has been told; found again, it changes
+            nothing but for how long it has held.
     """
 
-    __slots__ = ("alert", "at_least", "busy", "clear", "waiting")
+    __slots__ = ("alert", "as_told", "at_least", "busy", "clear", "waiting")
 
     def __init__(self) -> None:
         self.at_least: list[Streak] = []
@@ -43,6 +45,7 @@ class Track:
         self.alert: Alert | None = None
         self.waiting: tuple[Finding | Untold, StepRecord] | None = None
         self.busy = False
+        self.as_told: Severity | None = None
 
     @property
     def is_critical(self) -> bool:

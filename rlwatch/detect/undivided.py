@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.rule import finite
 from rlwatch.detect.streaming import Ewma
 from rlwatch.runs.records import StepRecord
+
+if TYPE_CHECKING:
+    from rlwatch.detect.glance import Numbers
 
 
 @dataclass(slots=True)
@@ -62,6 +67,15 @@ def dead_share(record: StepRecord) -> float | None:
         return dead
     spread = finite(record, "groups/reward_std")
     return None if spread is None else float(spread == 0)
+
+
+def dead_shares(log: Glance) -> Numbers:
+    """The same for each record of a log; NaN where it is not known."""
+    dead: Numbers = log.values("groups/zero_std").copy()
+    spread = log.values("groups/reward_std")
+    bounded = (dead != dead) & (spread == spread)
+    dead[bounded] = spread[bounded] == 0
+    return dead
 
 
 def _loses_somewhere(record: StepRecord) -> bool:

@@ -7,10 +7,11 @@ from bisect import bisect_left
 from collections.abc import Mapping, Sequence
 from types import MappingProxyType
 
+from rlwatch.readers.json_columns import ColumnRows
 from rlwatch.readers.parts import Part, trainings
 from rlwatch.readers.rows import Log, Row
 from rlwatch.readers.spacing import SUMMARY, number_rows
-from rlwatch.readers.spread import more_trl_names
+from rlwatch.readers.spread import LOOK, more_trl_names
 from rlwatch.runs import aliases
 from rlwatch.runs.aliases import RAW, Translator
 from rlwatch.runs.records import Run, StepRecord
@@ -33,6 +34,8 @@ def assemble(log: Log, *, name: str, path: str, every: int | None = None) -> lis
     Returns:
         Nothing where no row has a number that belongs to a step.
     """
+    if isinstance(log.rows, ColumnRows) and (run := _of_columns(log, log.rows, log.name or name, path)) is not None:
+        return [run]
     notes = list(log.notes)
     rows = [row for row in log.rows if row.values]
     framework = log.framework or framework_of(rows)
@@ -51,6 +54,15 @@ def assemble(log: Log, *, name: str, path: str, every: int | None = None) -> lis
         if records:
             runs.append(Run(title, path, log.format, framework, records, log.info, tuple(mine)))
     return runs
+
+
+def _of_columns(log: Log, rows: ColumnRows, name: str, path: str) -> Run | None:
+    """The run of a log in columns, if each of its rows names a later step than the one before: then no row is made."""
+    notes, first = list(log.notes), rows[:LOOK]
+    framework = log.framework or framework_of(first)
+    names = Names(framework, {**more_trl_names(first, framework, log.info, notes), **log.more_names})
+    table = None if SUMMARY in rows.names else rows.table(lambda keys: names(keys, False))
+    return None if table is None else Run(name, path, log.format, framework, table, log.info, tuple(notes))
 
 
 def framework_of(rows: Sequence[Row]) -> str | None:

@@ -79,7 +79,7 @@ class Rows:
         keys = tuple(data)
         plan = self._plans.get(keys)
         if plan is None:
-            plan = self._plans[keys] = _plan(keys)
+            plan = self._plans[keys] = plan_of(keys)
         self._keys, self._plan = keys, plan
         step_key, time_key, others = plan
         step, total = step_of(data.pop(step_key)) if step_key is not None else (None, None)
@@ -116,7 +116,8 @@ def _take_time(data: dict[str, Any], key: str | None) -> float | None:
     return time
 
 
-def _plan(keys: tuple[Any, ...]) -> _Plan:
+def plan_of(keys: tuple[Any, ...]) -> tuple[str | None, str | None, tuple[str, ...]]:
+    """Of the names of a row: which one is its step, which one its time, and which ones are other counters."""
     names = {normal(key) if isinstance(key, str) else key: key for key in reversed(keys)}
     steps = [names[key] for key in STEP_KEYS if key in names]
     times = [names[key] for key in TIME_KEYS if key in names]

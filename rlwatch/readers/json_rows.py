@@ -12,6 +12,7 @@ from itertools import chain
 from typing import TYPE_CHECKING, Any
 
 from rlwatch.readers.fields import ROWS, Rows, has_metrics, is_log_row
+from rlwatch.readers.json_columns import columns_of
 from rlwatch.readers.jsontext import as_text, document, line
 from rlwatch.readers.rows import Log
 from rlwatch.readers.settings import simple_settings
@@ -43,7 +44,7 @@ def read(source: Source, options: Options) -> list[Log]:
         first, second = b"", None  # a document on one very long line
     begin = line(first.rstrip(b" ,"))
     if second is not None and isinstance(begin, dict):
-        logs = [_lines(begin, chain([second], lines))]
+        logs = [_lines(tuple(begin), chain([first, second], lines))]
     else:
         found, note = document(source)
         logs = list(_logs(found, None))
@@ -55,11 +56,15 @@ def read(source: Source, options: Options) -> list[Log]:
     return logs
 
 
-def _lines(first: dict[str, Any], rest: Iterator[bytes]) -> Log:
+def _lines(names: tuple[str, ...], lines: Iterator[bytes]) -> Log:
+    quick, rest = columns_of(names, lines)
+    other = next(rest, None)
+    if quick is not None and other is None:
+        return Log(quick, "jsonl")
+    rows = [] if quick is None else list(quick)
     make = Rows()
-    log = Log([make.row(first)], "jsonl")
     broken = 0
-    for data in rest:
+    for data in chain([other or b""], rest):
         value = line(data)
         if not isinstance(value, dict):
             text = as_text(data)
@@ -69,9 +74,10 @@ def _lines(first: dict[str, Any], rest: Iterator[bytes]) -> Log:
         if not isinstance(value, dict):
             broken += 1
             continue
-        log.rows.append(make.row(value))
-        if len(log.rows) > ROWS:
+        rows.append(make.row(value))
+        if len(rows) > ROWS:
             raise UnusableError(f"it has more than {ROWS} rows")
+    log = Log(rows, "jsonl")
     if broken:
         log.notes.append(f"{broken} line{'s' * (broken > 1)} that {'are' if broken > 1 else 'is'} no JSON left out")
     return log

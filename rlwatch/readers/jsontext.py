@@ -89,3 +89,12 @@ def line(data: bytes) -> Any:
         return _DECODER.raw_decode(text.lstrip(" \t\ufeff\x1e"))[0]
     except (ValueError, RecursionError):
         return None
+
+
+def lines_at_once(data: bytes) -> list[Any] | None:
+    """What lines of JSON say that are joined with commas; None where that is no JSON as it stands."""
+    try:
+        rows: list[Any] = _quick(b"[" + data + b"]")
+    except (ValueError, RecursionError):
+        return None
+    return rows

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import gc
 import glob
 import os
 from collections.abc import Iterator
@@ -16,6 +14,7 @@ from rlwatch.readers.assemble import assemble
 from rlwatch.readers.rows import Log
 from rlwatch.readers.source import Source, UnreadableError, UnusableError
 from rlwatch.runs.records import Run
+from rlwatch.runs.table import no_garbage
 
 READERS = (
     # directories
@@ -81,20 +80,8 @@ def load(path: str | Path, options: Options | None = None) -> list[Run]:
     Raises:
         UnreadableError: It is not there, cannot be read, or holds no training in a format that rlwatch knows.
     """
-    with _no_garbage():
+    with no_garbage():
         return _load(path, options or Options())
-
-
-@contextlib.contextmanager
-def _no_garbage() -> Iterator[None]:
-    """Rows are no cycles, and looking for some among millions of numbers takes a quarter of the time of reading."""
-    on = gc.isenabled()
-    gc.disable()
-    try:
-        yield
-    finally:
-        if on:
-            gc.enable()
 
 
 def _load(path: str | Path, options: Options) -> list[Run]:

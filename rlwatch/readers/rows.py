@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -42,7 +42,7 @@ class Log:
         more_names: Foreign names that this file alone explains.
     """
 
-    rows: list[Row]
+    rows: Sequence[Row]
     format: str
     framework: str | None = None
     name: str | None = None

@@ -156,16 +156,20 @@ class Source:
 
 def _lines(blocks: Iterable[AnyStr], newline: AnyStr, back: AnyStr) -> Iterator[AnyStr]:
     """The lines of a text in blocks; the last block is the text's end."""
+    return chain.from_iterable(_lines_by_block(blocks, newline, back))
+
+
+def _lines_by_block(blocks: Iterable[AnyStr], newline: AnyStr, back: AnyStr) -> Iterator[list[AnyStr]]:
     rest = newline[:0]
     for block in blocks:
         text = rest + block
         cut = text.rfind(newline) + 1
         cut = max(cut, text.rfind(back, cut, -1) + 1)
-        yield from _split(text[:cut], newline, back)
+        yield _split(text[:cut], newline, back)
         rest = text[cut:]
         if len(rest) > LINE_LIMIT:
             raise UnusableError(f"it has a line of more than {LINE_LIMIT >> 20} MiB")
-    yield from _split(rest, newline, back)
+    yield _split(rest, newline, back)
 
 
 def _split(text: AnyStr, newline: AnyStr, back: AnyStr) -> list[AnyStr]:

@@ -18,7 +18,7 @@ from rlwatch.readers.dicts import parse
 from rlwatch.readers.fields import ROWS, Rows
 from rlwatch.readers.jsontext import as_text
 from rlwatch.readers.jsontext import line as json_line
-from rlwatch.readers.rows import Log, step_of
+from rlwatch.readers.rows import Log, Row, step_of
 from rlwatch.readers.settings import simple_settings
 from rlwatch.readers.source import Source, UnreadableError, UnusableError
 from rlwatch.runs.aliases import RAW
@@ -59,7 +59,8 @@ def read(source: Source, options: Options) -> list[Log]:
 
 
 def _file_logger(source: Source) -> Log:
-    make, log, broken = Rows(), Log([], "verl-jsonl", framework="verl"), 0
+    rows: list[Row] = []
+    make, log, broken = Rows(), Log(rows, "verl-jsonl", framework="verl"), 0
     for line in source.utf8_lines():
         value = json_line(line)
         if value is None and not as_text(line).strip():
@@ -68,7 +69,7 @@ def _file_logger(source: Source) -> Log:
         if isinstance(data, dict):
             row = make.row(data)
             row.step = step_of(value.get("step"))[0]
-            log.rows.append(row)
+            rows.append(row)
         elif value != {}:
             broken += 1
         _check(log)
@@ -78,7 +79,8 @@ def _file_logger(source: Source) -> Log:
 
 
 def _console(source: Source) -> Log:
-    make, log, config = Rows(), Log([], "verl-console", framework="verl"), _Config()
+    rows: list[Row] = []
+    make, log, config = Rows(), Log(rows, "verl-console", framework="verl"), _Config()
     for text in source.lines():
         if "step:" not in text:
             if not log.rows and config.wanted:
@@ -96,7 +98,7 @@ def _console(source: Source) -> Log:
         if data:
             row = make.row(data)
             row.step = int(match[1])
-            log.rows.append(row)
+            rows.append(row)
             _check(log)
     if config.found:
         log.info["config"] = simple_settings(config.found)

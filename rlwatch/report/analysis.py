@@ -8,6 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from rlwatch.detect.engine import Engine
+from rlwatch.detect.glance import in_question, walk
 from rlwatch.detect.rules import RULES
 from rlwatch.readers import Options, UnreadableError, load, load_all
 from rlwatch.report.missing import why_unchecked
@@ -98,9 +99,10 @@ def _judge(run: Run, since_step: int, settings: Settings) -> tuple[list[Alert], 
         logger.error("rlwatch: the rule %s failed at step %d; the others go on.", rule, step, exc_info=error)
 
     rules = settings.rules(_config(run), leave_out)
-    engine = Engine(rules, run=run.name, on_fault=leave_out)
+    asked = in_question(rules, run.records)
+    engine = Engine(asked, run=run.name, on_fault=leave_out)
     changes = []
-    for record in run.records:
+    for record in walk(asked, run.records):
         step = record.step
         changes += engine.feed(record)
     changes += _of_a_short_log(run, engine)

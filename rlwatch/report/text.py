@@ -16,6 +16,7 @@ from rlwatch.report.remarks import in_lines, remarks
 from rlwatch.report.replay import in_a_word, what_was_set
 from rlwatch.report.sentences import span, verdict_sentence, waste_sentence
 from rlwatch.runs.records import Alert, AlertState, Run, Severity
+from rlwatch.runs.table import glimpses
 
 TONES = {
     "failed": "bold red",
@@ -94,7 +95,7 @@ def runs_report(analyses: Sequence[Analysis], unreadable: Mapping[str, str]) -> 
 
 def reward_from_to(run: Run) -> str:
     """The mean reward of the first and of the last tenth of the rows that have one; a dash where none has."""
-    values = (record.metrics.get("reward/mean") for record in run.records)
+    values = (record.metrics.get("reward/mean") for record in glimpses(run.records))
     found = [value for value in values if value is not None and math.isfinite(value)]
     if not found:
         return "–"

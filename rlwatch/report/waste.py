@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from rlwatch.runs.records import Run, StepRecord
+from rlwatch.runs.table import glimpses
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ def waste_of(run: Run) -> Waste | None:
     weights = shares = tokens = seconds = generating = 0.0
     steps = timed = generated = 0
     before = None
-    for record in run.records:
+    for record in glimpses(run.records):
         spacing = 1 if before is None else max(1, record.step - before)
         before = record.step
         share = _value(record, name)

@@ -197,6 +197,10 @@ class Run:
     @property
     def names(self) -> list[str]:
         """The metrics that it has, in the order of their first appearance."""
+        from rlwatch.runs.table import Table
+
+        if isinstance(self.records, Table):
+            return list(self.records.names)
         kinds = dict.fromkeys(tuple(record.metrics) for record in self.records)  # most rows have the same
         return list(dict.fromkeys(name for names in kinds for name in names))
 
@@ -205,6 +209,10 @@ class Run:
         """A row a step: `step`, `time` and a column a metric; null where a step has no such value."""
         import polars as pl
 
+        from rlwatch.runs.table import Table
+
+        if isinstance(self.records, Table):
+            return self.records.frame()
         columns: dict[str, Any] = {
             "step": pl.Series([record.step for record in self.records], dtype=pl.Int64),
             "time": pl.Series([record.time for record in self.records], dtype=pl.Float64),

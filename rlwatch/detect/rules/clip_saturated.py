@@ -7,6 +7,7 @@ from typing import Any
 
 from rlwatch.detect.advice import FEWER_UPDATES, LOWER_LEARNING_RATE, WIDER_CLIP
 from rlwatch.detect.config import number_of, updates_of
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
@@ -95,6 +96,10 @@ class ClipSaturated(Rule):
         loses = lost >= self.most and (not self._caps or (self._cap is not None and self._cap <= 1))
         severity = Severity.WARNING if loses else Severity.INFO
         return Untold(severity, lambda: self._finding(severity, cut, lost, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        return max(0.0, log.most("clip/low")) + max(0.0, log.most("clip/high")) >= self.usual
 
     def _lost(self, cut: float) -> float:
         if self._caps:

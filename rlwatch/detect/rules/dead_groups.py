@@ -16,11 +16,12 @@ from rlwatch.detect.advice import (
 )
 from rlwatch.detect.config import number_of, updates_of
 from rlwatch.detect.deadness import Deadness
+from rlwatch.detect.glance import Glance, only
 from rlwatch.detect.progress import PATIENCE, Progress
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Baseline
-from rlwatch.detect.undivided import Undivided
+from rlwatch.detect.undivided import Undivided, dead_shares
 from rlwatch.runs.records import Cause, Severity, StepRecord
 
 
@@ -58,7 +59,7 @@ class DeadGroups(Rule):
         most=1.0,
     )
     dead_critical = Setting(
-        0.75, "share of groups", "lab: 8 of 8 collapsing runs got there, none of 16 good ones (science)", most=1.0
+        0.75, "share of groups", "lab: 8 of 8 collapsing runs got there, none of 16 good ones", most=1.0
     )
     hopeless = Setting(
         0.95,
@@ -101,6 +102,19 @@ class DeadGroups(Rule):
         if severity is Severity.INFO and solved >= self.solved_info:
             return Untold(severity, lambda: self._done(solved))
         return Untold(severity, lambda: self._finding(severity, solved, failed, stuck, at_first, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        solved, failed, stuck = (log.values(name) for name in self.needs)
+        unsolved, half_life = failed + stuck, self.half_life
+        split, dead = solved + unsolved == solved + unsolved, dead_shares(log)
+        return (
+            log.reaches(only(unsolved, split), min(self.all_dead, self.dead_critical, self.dead_warning), half_life)
+            or log.reaches(only(stuck, split), self.stuck_warning, half_life)
+            or log.reaches(only(solved, split), self.solved_info, half_life)
+            or log.reaches(only(failed, split), self.failed_info, half_life)
+            or log.reaches(only(dead, ~split), self.all_dead, half_life)
+        )
 
     def _severity(self, solved: float, failed: float, stuck: float, step: int) -> Severity | None:
         unsolved = failed + stuck

@@ -8,8 +8,9 @@ from typing import Any
 
 from rlwatch.detect.advice import ADAPTIVE_ENTROPY, FEWER_UPDATES, GO_BACK, RAISE_CLIP_HIGH
 from rlwatch.detect.config import number_of, updates_of
-from rlwatch.detect.deadness import Deadness
+from rlwatch.detect.deadness import Deadness, most_unsolved
 from rlwatch.detect.forecast import forecast
+from rlwatch.detect.glance import Glance, best_so_far
 from rlwatch.detect.progress import Progress
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
@@ -96,6 +97,17 @@ class EntropyCollapse(Rule):
         if severity is None:
             return CLEAR
         return Untold(severity, lambda: self._finding(severity, level, at_first, record, None))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        first = log.at_first(log.values("entropy/mean"), self.at_first)
+        if (log.level("entropy/mean", self.half_life) < self.fallen * first).any():
+            return True
+        reward = log.level("reward/mean", self._progress.half_life)
+        reward = reward[reward == reward]
+        best, _ = best_so_far(reward)
+        lost = (reward < (1 - self.reward_lost) * best) & (best > 0)
+        return bool(lost.any()) or most_unsolved(log) >= self.dead_warning
 
     def _follow(self, step: int, entropy: float) -> None:
         """The trend's values are means over a few steps: a line through fewer of them is as good, and cheaper."""

@@ -20,6 +20,7 @@ from rlwatch.detect.advice import (
 )
 from rlwatch.detect.config import number_of, updates_of
 from rlwatch.detect.deadness import Deadness
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.level import Level
 from rlwatch.detect.progress import GAIN, PATIENCE, Progress
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
@@ -157,6 +158,17 @@ class EntropyExplosion(Rule):
         self._peak = max(self._peak, level)
         severity = self._severity(step, level, risen)
         return CLEAR if severity is None else Untold(severity, lambda: self._finding(severity, level, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        import numpy as np
+
+        values = np.log(np.maximum(log.values("entropy/mean"), self.floor))
+        level = log.smoothed(values, self.half_life, rows=1)
+        slow = log.smoothed(values, self.slow * self.half_life, rows=self.slow)
+        there = values == values
+        there[there] = log.steps[there] >= log.steps[there][:1] + self.half_life
+        return bool((level[there] - np.minimum.accumulate(slow[there]) >= self._log_rise - 1e-9).any())
 
     def _take_reward(self, step: int, reward: float) -> None:
         mean, best = self._reward, self._best

@@ -9,6 +9,7 @@ from typing import Any
 
 from rlwatch.detect.advice import CLIP_GRADIENT, LOWER_LEARNING_RATE
 from rlwatch.detect.config import number_of
+from rlwatch.detect.glance import Glance, among
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.runs.records import Cause, Severity, StepRecord
@@ -97,6 +98,20 @@ class GradSpike(Rule):
         if len(spikes) < self.cluster:
             return CLEAR
         return Untold(Severity.WARNING, lambda: self._finding(record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        import numpy as np
+
+        norms = log.values("grad/norm")
+        norms = norms[norms > 0]
+        if not len(norms):
+            return False
+        low = np.quantile(norms, 0.1, method="lower")
+        below, rows = among(norms < low, int(self.usual)), np.minimum(np.arange(1, len(norms) + 1), int(self.usual))
+        if (2 * below >= rows)[int(self.enough) - 1 :].any():
+            return True  # else no median of the last rows is below it
+        return bool(among(norms > (1 - 1e-9) * self.factor * low, int(self.window) + 1).max() >= self.cluster)
 
     def _judge(self, now: float, record: StepRecord) -> None:
         usual = _middle(self._ordered)

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import LARGER_GROUPS
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
@@ -48,6 +49,11 @@ class GroupSizeOne(Rule):
         if size == 0 or apart > self.same * size:
             return CLEAR
         return Untold(Severity.CRITICAL, lambda: self._finding(advantage, reward))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        advantage, reward = log.values("advantage/mean"), log.values("reward/mean")
+        return bool((abs(advantage - reward) <= (self.same + 1e-9) * abs(reward)).any())
 
     def _finding(self, advantage: float, reward: float) -> Finding:
         return Finding(

@@ -9,6 +9,7 @@ from typing import Any
 from rlwatch.detect.advice import FEWER_UPDATES, GO_BACK, LOWER_LEARNING_RATE, RAISE_BETA
 from rlwatch.detect.config import number_of, updates_of
 from rlwatch.detect.forecast import ENOUGH, REAL, forecast
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.level import WILD
 from rlwatch.detect.progress import Progress
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
@@ -154,6 +155,20 @@ class KLRunaway(Rule):
         self._ran_to = level
         severity = self._severity(record)
         return Untold(severity, lambda: self._finding(severity, age, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        kl, least = log.values("kl/ref"), self.matters / self.early
+        there = (kl >= least).cumsum() * (kl > 0) > 0  # what is looked at: what is above 0, from the first such on
+        kl, steps = kl[there], log.steps[there]
+        if not len(kl):
+            return False
+        apart = int((steps[1:] - steps[:-1]).max(initial=1))
+        highest, spread = math.log(kl.max()), math.log(kl.max()) - math.log(kl.min())
+        # A line's end is beyond all of its points by at most μ/2σ of their spread, with the mean and the deviation of
+        # their weighted ages, and μ²/σ² is at most the sum of the weights of the older ones, half-life / ln 2.
+        beyond = 0.61 * math.sqrt(max(self.half_life, self.least_rows * apart)) * spread
+        return spread >= 0.99 * self._log_fold or highest + beyond >= self._matters - 1e-3
 
     def _held(self, step: int, value: float) -> float:
         """The value, or what is left of it where it is a spike."""

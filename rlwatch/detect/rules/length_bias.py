@@ -8,6 +8,7 @@ from typing import Any
 from rlwatch.detect.advice import MASK_TRUNCATED, TOKEN_DENOMINATOR
 from rlwatch.detect.config import number_of
 from rlwatch.detect.forecast import forecast
+from rlwatch.detect.glance import Glance, only
 from rlwatch.detect.level import Level
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
@@ -97,6 +98,19 @@ class LengthBias(Rule):
             return CLEAR
         severity = Severity.WARNING if self._by_length and self._within else Severity.INFO
         return Untold(severity, lambda: self._finding(severity, level, reference, length, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        gap, mean = log.values("length/gap"), log.values("length/mean")
+        between = log.values("length/incorrect") - log.values("length/correct")
+        within = (gap == gap).cumsum() > 0  # from the first gap on, only the gap counts
+        used = (mean > 0) & (within | (between == between)) & ((gap == gap) | ~within)
+        length = log.smoothed(only(mean, used), self.half_life)
+        for values in (only(gap, used & within), only(between, used & ~within)):
+            grown = log.smoothed(values, self.half_life, rows=1) - log.at_first(values, self.at_first)
+            if (grown > (1 - 1e-9) * self.matters * length).any():
+                return True
+        return False
 
     def _new_gap(self) -> Level:
         return Level(self.half_life, first=int(self.at_first))

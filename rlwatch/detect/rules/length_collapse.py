@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rlwatch.detect.advice import CHECK_REWARD, GO_BACK, LENGTH_REWARD, TOKEN_DENOMINATOR
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.length_rule import LengthRule
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Quiet, Untold, finite, present
 from rlwatch.detect.rules.length_bias import BY_LENGTH
@@ -58,6 +59,11 @@ class LengthCollapse(LengthRule):
             return CLEAR
         severity = Severity.CRITICAL if lost >= self.lost else Severity.WARNING
         return Untold(severity, lambda: self._finding(severity, level, reference, lost, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        level, start = self._level_and_start(log)
+        return bool((level < self.fallen_to * start).any())
 
     def _is_done(self, record: StepRecord) -> bool:
         solved = finite(record, "groups/solved")

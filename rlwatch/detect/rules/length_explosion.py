@@ -9,6 +9,7 @@ from typing import Any
 from rlwatch.detect.advice import GO_BACK, LENGTH_REWARD, LESS_EXPLORATION, MASK_TRUNCATED, TOKEN_DENOMINATOR
 from rlwatch.detect.config import number_of
 from rlwatch.detect.forecast import forecast
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.length_rule import LengthRule
 from rlwatch.detect.level import Level
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Quiet, Untold, finite
@@ -95,6 +96,11 @@ class LengthExplosion(LengthRule):
             return CLEAR
         severity = Severity.CRITICAL if lost >= self.lost else Severity.WARNING
         return Untold(severity, lambda: self._finding(severity, level, start, lost, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        level, start = self._level_and_start(log)
+        return bool((level > self.grown * start).any())
 
     def _see(self, step: int, value: float) -> None:
         lengths = self._log_length

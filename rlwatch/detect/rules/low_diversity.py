@@ -8,6 +8,7 @@ from typing import Any
 from rlwatch.detect.advice import FEWER_UPDATES, GO_BACK, MORE_EXPLORATION, RAISE_CLIP_HIGH
 from rlwatch.detect.config import number_of, updates_of
 from rlwatch.detect.deadness import Deadness
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.level import Level
 from rlwatch.detect.progress import PATIENCE, Progress
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
@@ -73,6 +74,12 @@ class LowDiversity(Rule):
         lost = self._progress.stalled(record.step) or groups.stuck >= self.stuck
         severity = Severity.WARNING if open_ and lost else Severity.INFO
         return Untold(severity, lambda: self._finding(severity, level, start, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        unique = log.level("groups/unique", self.half_life, rows=1)
+        start = log.at_first(log.values("groups/unique"), self.at_first)
+        return bool(((unique <= self.few) & (unique <= self.fallen * start)).any())
 
     def _finding(self, severity: Severity, level: float, start: float, record: StepRecord) -> Finding:
         size = number_of(self.config, "num_generations")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import CHECK_TRAINABLE
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
@@ -62,6 +63,10 @@ class NoGradient(Rule):
         if share < self.nearly_always:
             return CLEAR
         return Untold(Severity.CRITICAL, lambda: self._finding(share, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        return self.nearly_always <= 0 or bool((log.values("grad/norm") == 0).any())
 
     def _finding(self, share: float, record: StepRecord) -> Finding:
         evidence = present(record, "grad/norm", "kl/ref", "groups/zero_std", "groups/reward_std", "lr", "loss")

@@ -7,9 +7,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import CHECK_NUMERICS, GO_BACK, LOWER_LEARNING_RATE
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule
+from rlwatch.detect.glance import Glance
+from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, are_finite
 from rlwatch.detect.setting import Setting
-from rlwatch.runs.records import Cause, Metrics, Severity, StepRecord
+from rlwatch.runs.records import Cause, Severity, StepRecord
 
 FATAL = ("loss", "entropy/mean")
 """What comes out of the forward pass: once it is not finite, the weights are broken, or will be after this step."""
@@ -42,7 +43,7 @@ class NonFinite(Rule):
     def update(self, record: StepRecord) -> Finding | Quiet:
         """See the class."""
         metrics = record.metrics
-        if _are_finite(metrics):
+        if are_finite(metrics):
             if self._in_a_row:
                 self._in_a_row = {}
             return CLEAR if metrics else NO_DATA
@@ -64,13 +65,9 @@ class NonFinite(Rule):
             advice=[GO_BACK, LOWER_LEARNING_RATE, CHECK_NUMERICS] if fatal or lasting else [CHECK_NUMERICS],
         )
 
-
-def _are_finite(metrics: Metrics) -> bool:
-    """Whether a glance shows that all of them are finite numbers: their sum is none if one of them is not."""
-    try:
-        return math.isfinite(sum(metrics.values()))  # type: ignore[arg-type]  # None is caught
-    except (TypeError, OverflowError):
-        return False
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        return not log.is_finite
 
 
 _CAUSE_FATAL = "the forward pass itself gives no numbers any more: the weights are broken, or are after this step"

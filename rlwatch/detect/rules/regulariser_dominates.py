@@ -10,6 +10,7 @@ from rlwatch.detect.advice import CHECK_REWARD, GO_BACK, LOWER_REGULARISER
 from rlwatch.detect.config import number_of, updates_of
 from rlwatch.detect.deadness import Deadness
 from rlwatch.detect.forecast import REAL
+from rlwatch.detect.glance import Glance, largest
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Baseline, Ewma
@@ -19,6 +20,12 @@ from rlwatch.detect.undivided import dead_share
 from rlwatch.runs.records import Cause, Severity, StepRecord
 
 _ALL = 1 - 1e-9  # of the groups: a mean of ones may be off by a rounding
+
+
+class _Groups(Deadness):
+    """This rule's own, shared with none: it is not given every record."""
+
+    __slots__ = ()
 
 
 class RegulariserDominates(Rule):
@@ -85,7 +92,7 @@ class RegulariserDominates(Rule):
             Baseline(int(self.at_first)),
             Baseline(int(self.splits)),
         )
-        self._groups = Deadness(self.groups_half_life)
+        self._groups = _Groups(self.groups_half_life)
         self._streak = Unbroken()
         self._kl = Trend(self.kl_half_life)  # of its logarithm, while every group is dead
         self._step: int | None = None
@@ -117,7 +124,7 @@ class RegulariserDominates(Rule):
         if split_at is not None and step - split_at <= self.patience:
             if policy is not None:
                 self._policy.update(step, policy)
-                if regulariser is not None:
+                if regulariser is not None and policy + regulariser > 0:
                     self._share_first.update(policy / (policy + regulariser))
             size = self._regulariser.level
             found = self._judge_nothing(size, passed, age, record) if nothing else None
@@ -130,6 +137,18 @@ class RegulariserDominates(Rule):
                 self._kl = Trend(self.kl_half_life)
             return CLEAR
         return self._judge_nothing(self._moving(record), passed, age, record) or NO_DATA
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        if log.most("groups/zero_std") >= _ALL or (log.values("groups/reward_std") == 0).any():
+            return True  # a policy's part may be 0
+        estimate, coefficient = log.values("grad/effective_estimate"), log.values("grad/clip_coef")
+        whole = estimate[coefficient != 0] / coefficient[coefficient != 0]
+        policy = min(log.least("grad/policy_norm"), -largest(-whole))
+        regulariser = max(0.0, log.most("grad/regulariser_norm"))
+        if log.least("grad/regulariser_norm") < 0 or policy <= self.nothing * regulariser:
+            return True
+        return not policy >= self.least_share * (policy + regulariser)
 
     def _policy_norm(self, record: StepRecord) -> float | None:
         exact = finite(record, "grad/policy_norm")

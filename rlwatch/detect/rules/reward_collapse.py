@@ -8,6 +8,7 @@ from typing import Any
 
 from rlwatch.detect.advice import CHECK_REWARD, FEWER_UPDATES, GO_BACK, LOWER_LEARNING_RATE
 from rlwatch.detect.config import updates_of
+from rlwatch.detect.glance import Glance, best_so_far
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import CountedEwma, Ewma
@@ -117,6 +118,18 @@ class RewardCollapse(Rule):
             return CLEAR
         severity = Severity.CRITICAL if fallen >= self.lost * scale else Severity.WARNING
         return Untold(severity, lambda: self._finding(severity, level, best, reward, entropy))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        level, reward, steps = log.level("reward/mean", self.half_life), log.values("reward/mean"), log.steps
+        there = reward == reward
+        there[there] = steps[there] >= steps[there][:1] + self.half_life
+        level, reward = level[there], reward[there]
+        best, floor = best_so_far(level)
+        scale = best - floor  # or more
+        half = best[:-1] - reward[1:] >= self.lost * scale[:-1]
+        nearly_all = best[:-1] - reward[1:] >= (1 - self.gone) * scale[:-1]
+        return bool((best - level > self.slipping * scale).any() or (half[:-1] & nearly_all[1:]).any())
 
     def _error(self) -> float:
         """The standard error of best − level: both carry one, the wider the more alike neighbouring rows are."""

@@ -8,6 +8,7 @@ from typing import Any
 from rlwatch.detect.advice import CHECK_REWARD, GO_BACK, STOP_AT_BEST_EVAL
 from rlwatch.detect.config import number_of
 from rlwatch.detect.forecast import REAL
+from rlwatch.detect.glance import Glance, best_so_far
 from rlwatch.detect.peak import Peak
 from rlwatch.detect.progress import GAIN
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
@@ -128,6 +129,17 @@ class RewardHacking(Rule):
         if self._total.start is None:
             return NO_DATA
         return self._judge(record) if max(low) >= self.rows else CLEAR
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        return any(self._may_fall(log, name) for name in log.names if _is_part(name))
+
+    def _may_fall(self, log: Glance, name: str) -> bool:
+        first = self.evaluations if name.startswith("eval/") else self.at_first
+        levels = log.level(name, self.half_life, rows=1)
+        levels = levels[levels == levels][int(first) - 1 :]
+        best, lowest = best_so_far(levels)
+        return bool(((best - levels > 0) & (best - levels >= self.lost * (best - lowest))).any())
 
     def _follows(self, name: str, first: float) -> Peak:
         return Peak(self.half_life, first=int(first), name=name, slack=self.slack, gain=self.gain)

@@ -14,6 +14,7 @@ from rlwatch.detect.advice import (
     MORE_EXPLORATION,
 )
 from rlwatch.detect.deadness import Deadness
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.progress import Progress
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.rules.dead_groups import DeadGroups
@@ -134,6 +135,11 @@ class RewardStall(Rule):
             return CLEAR
         severity = Severity.WARNING if causes else Severity.INFO
         return Untold(severity, lambda: self._finding(severity, still, causes, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        steps = log.steps[log.values("reward/mean") == log.values("reward/mean")]
+        return bool(len(steps) and steps[-1] - steps[0] >= self.long)
 
     def _is_done(self) -> bool:
         if self._dead.split:

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import SAME_SAMPLER, TOKEN_WEIGHTS
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
@@ -58,6 +59,11 @@ class SamplerMismatch(Rule):
             return CLEAR
         severity = Severity.CRITICAL if abs(level) >= critical else Severity.WARNING
         return Untold(severity, lambda: self._finding(severity, math.exp(level), record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        ratio, far = log.values("sampler/ratio_mean"), self.warning * (1 - 1e-9)
+        return bool(((ratio >= far) | ((ratio >= 0) & (ratio * far <= 1))).any())
 
     def _finding(self, severity: Severity, ratio: float, record: StepRecord) -> Finding:
         names = ("sampler/ratio_mean", "sampler/logp_gap_mean", "sampler/logp_gap_max", "ratio/mean", "grad/norm")

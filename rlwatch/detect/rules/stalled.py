@@ -9,6 +9,7 @@ from typing import Any
 
 from rlwatch.detect.advice import LOOK_AT_PROCESS
 from rlwatch.detect.config import number_of
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Quiet, Rule, Untold, finite
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Baseline
@@ -103,6 +104,11 @@ class Stalled(Rule):
             causes = [Cause(f"the time went {where}", {"step_seconds": seconds})]
         message = f"step {step} came after {_duration(gap)}{_usually(usual, slowest)}"
         return Untold(severity, lambda: self._finding(severity, gap, message, limit, causes))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        times = log.times[abs(log.times) < math.inf]
+        return bool((times[1:] - times[:-1] > self.least).any())  # no limit is lower
 
     def tick(self, now: float) -> Untold | Quiet:
         """See the class."""

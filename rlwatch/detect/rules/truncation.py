@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import LONGER_LIMIT, MASK_TRUNCATED, SHORTER_ANSWERS
+from rlwatch.detect.glance import Glance
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
@@ -58,6 +59,10 @@ class Truncation(Rule):
         alike = 0 <= self._best - self._worst <= 1e-9 and self._best <= 0
         severity = Severity.CRITICAL if alike else Severity.INFO
         return Untold(severity, lambda: self._finding(severity, share, record))
+
+    def may_find(self, log: Glance) -> bool:
+        """See the base class."""
+        return log.reaches(log.values("length/truncated"), self.nearly_all, self.half_life)
 
     def _finding(self, severity: Severity, share: float, record: StepRecord) -> Finding:
         names = ("length/truncated", "length/mean", "reward/mean", "grad/norm")
