@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 CPU_TORCH := https://download.pytorch.org/whl/cpu
 
-.PHONY: demo test fuzz lint bench docs screenshots clean
+.PHONY: demo test fuzz compat package lint bench docs screenshots clean
 
 demo: $(READY)  ## the failure room, watched: two short trainings with the live page open
 	$(BIN)/rlwatch lab failure-room --dashboard $(ARGS)
@@ -15,6 +15,12 @@ test: $(READY)  ## everything that CI needs
 
 fuzz: $(READY)  ## the property tests, with other examples each time
 	$(BIN)/python -m pytest -n 2 --hypothesis-profile=fuzz $$(grep -l "^from hypothesis" tests/*.py) $(ARGS)
+
+compat: $(READY)  ## what is captured is exact, under the oldest and the newest TRL
+	$(BIN)/python tests/compat.py $(ARGS)
+
+package: $(READY)  ## the wheel from the package index: the core under each Python that is there, each extra alone
+	$(BIN)/python tests/packages.py $(ARGS)
 
 lint: $(READY)
 	$(BIN)/ruff check .

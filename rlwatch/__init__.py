@@ -46,6 +46,8 @@ def __getattr__(name: str) -> Any:
         raise AttributeError(f"module 'rlwatch' has no attribute {name!r}")
     try:
         from rlwatch.capture import callback
-    except ImportError as error:
+    except ModuleNotFoundError as error:
+        if str(error.name).partition(".")[0] not in ("torch", "transformers"):
+            raise  # a fault of another kind: it is to be seen as it is
         raise ImportError(f"rlwatch.{name} needs torch and transformers: pip install 'rlwatch-monitor[trl]'") from error
     return getattr(callback, name)

@@ -102,8 +102,9 @@ class Truth(TrainerCallback):
         seen: dict[str, Any] = {}
 
         def forward(*args: Any, **kwargs: Any) -> Any:
-            seen["logps"], seen["entropies"], seen["aux"] = self.forward(*args, **kwargs)
-            return seen["logps"], seen["entropies"], seen["aux"]
+            result = self.forward(*args, **kwargs)
+            seen["logps"], seen["entropies"], seen["others"] = result[0], result[1], result[2:]
+            return result
 
         trainer._get_per_token_logps_and_entropies = forward
         for name in saved:
@@ -139,7 +140,9 @@ class Truth(TrainerCallback):
     def on_a_leaf(self, model: Any, inputs: Any, seen: dict[str, Any]) -> torch.Tensor:
         leaf = seen["logps"].detach().clone().requires_grad_()
         seen["leaf"] = leaf
-        self.trainer._get_per_token_logps_and_entropies = lambda *_, **__: (leaf, seen["entropies"].detach(), None)
+        others = (None for _ in seen["others"])  # a router's auxiliary loss; TRL before 1.6 has none
+        result = (leaf, seen["entropies"].detach(), *others)
+        self.trainer._get_per_token_logps_and_entropies = lambda *_, **__: result
         return type(self.trainer)._compute_loss(self.trainer, model, inputs)
 
     def on_pre_optimizer_step(self, args: Any, state: Any, control: Any, model: Any, optimizer: Any, **_: Any) -> None:

@@ -62,10 +62,8 @@ def _toml(path: Path, text: str) -> Any:
 
 
 def _yaml(path: Path, text: str) -> Any:
-    try:
-        import yaml  # type: ignore[import-untyped, unused-ignore]
-    except ImportError:
-        raise ConfigError(f"{path}: YAML needs one more package: pip install pyyaml") from None
+    import yaml  # type: ignore[import-untyped, unused-ignore]  # here, for it costs time
+
     try:
         return yaml.safe_load(text)
     except (yaml.YAMLError, RecursionError) as error:

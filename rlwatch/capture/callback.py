@@ -16,6 +16,7 @@ from rlwatch.audit import ConfigError, audit
 from rlwatch.capture.acting import Acting, OnAlert, StopOn
 from rlwatch.capture.correctness import Correct, Correctness, check_type
 from rlwatch.capture.guard import Guard
+from rlwatch.capture.logged import Logged
 from rlwatch.capture.resume import Bookmark, Memory, Resumption, find_run, whereabouts
 from rlwatch.capture.session import Session
 from rlwatch.capture.steps import TrainerSteps
@@ -92,6 +93,7 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         self._guard = Guard()
         self._steps: TrainerSteps | None = None
         self._session: Session | None = None
+        self._logged: Logged | None = None  # where the trainer cannot be looked into all the way
         self._correctness: Correctness | None = None
         self._memory: Memory | None = None
         self._said_correct = ""
@@ -117,6 +119,8 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         self, args: TrainingArguments, state: TrainerState, control: TrainerControl, optimizer: Any = None, **_: Any
     ) -> None:
         """Begin an optimizer step, and look at its learning rate."""
+        if self._logged is not None:
+            self._guard.run("recording a step", self._logged.let_go)
         if self._steps is not None:
             self._guard.run("beginning a step", self._steps.begin, state.global_step + 1, optimizer)
 
@@ -140,6 +144,13 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
             self._guard.run("recording a step", self._record, self._steps, args, state)
             self._guard.run("marking the checkpoint", self._mark, state)
             self._guard.run("stopping the training", self._stop, self._steps, args, state, control)
+
+    def on_log(
+        self, args: TrainingArguments, state: TrainerState, control: TrainerControl, logs: Any = None, **_: Any
+    ) -> None:
+        """Take from the log what could not be measured."""
+        if self._logged is not None:
+            self._guard.run("reading the trainer's log", self._logged.logged, state.global_step, logs or {})
 
     def on_train_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: Any) -> None:
         """End the run."""
@@ -182,7 +193,11 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         stdout.say(f"rlwatch: watching {self._session.name}, {where}")
         if self._session.resumption is not None:
             stdout.say(f"rlwatch: {self._session.resumption.in_words()}")
-        _say_absent(absent)
+        reach = self._steps.reach
+        if reach.warning:
+            stdout.say(reach.warning)
+            self._logged = Logged(self._session.step)
+        _say_absent(absent, self._steps)
         self._guard.run("auditing the configuration", self._audit, trainer, self._session)
 
     def _audit(self, trainer: Any, session: Session) -> None:
@@ -222,9 +237,12 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         if self._session is None or step is None:  # not rank 0, or it failed and that was told
             return
         record = StepRecord(state.global_step, time.time(), step.metrics)
-        self._session.step(record, step.fresh, step.rows)
+        if self._logged is not None:
+            self._logged.hold(record, step.fresh, step.rows)
+        else:
+            self._session.step(record, step.fresh, step.rows)
         if step.absent:
-            _say_absent(step.absent)
+            _say_absent(step.absent, steps)
             self._session.note(absent=steps.told_absent)
         if steps.compared_part and not self._said_part:
             self._said_part = True
@@ -262,13 +280,17 @@ class RLWatchCallback(TrainerCallback):  # type: ignore[misc]  # transformers sh
         if self._steps is not None:
             self._guard.run("letting go of the trainer", self._steps.close)
             self._steps = None
+        if self._logged is not None:
+            self._guard.run("recording a step", self._logged.let_go)
+            self._logged = None
         if self._session is not None:
             self._session.close()
             self._session = None
 
 
-def _say_absent(absent: dict[str, str]) -> None:
-    for why in dict.fromkeys(absent.values()):
+def _say_absent(absent: dict[str, str], steps: TrainerSteps) -> None:
+    told = steps.reach.absent.values() if steps.reach.warning else ()  # the warning has said it
+    for why in [why for why in dict.fromkeys(absent.values()) if why not in told]:
         names = ", ".join(name for name in absent if absent[name] == why)
         stdout.say(f"rlwatch: {names} will be absent: {why}.")
 

@@ -10,6 +10,7 @@ import torch
 
 from rlwatch.capture.microbatch import MicroBatch
 from rlwatch.capture.ranks import gather, mean
+from rlwatch.capture.releases import divided_again
 from rlwatch.capture.sampled import GradientSplit, UpdateNorm
 from rlwatch.capture.window import StepWindow
 from rlwatch.signals.gradients import clip_coefficient
@@ -49,14 +50,19 @@ class EffectiveGradient:
         sharded = any(hasattr(p, "full_tensor") for p in trainer.model.parameters())  # FSDP2: DTensors
         kind = str(trainer.accelerator.distributed_type).upper()
         hidden = "DEEPSPEED" in kind or ("FSDP" in kind and not sharded)
-        self._wanted = self._splits and every > 0 and not sharded and not hidden  # the same on every rank, for good
+        again = divided_again(trainer)
+        # The same on every rank, for good.
+        self._wanted = self._splits and every > 0 and not sharded and not hidden and again == 1
         self._updates = every > 0 and not hidden
         if unknown:
-            self._give_up(f"the loss also holds {' and '.join(unknown)}")
+            self.give_up(f"the loss also holds {' and '.join(unknown)}")
         elif self._splits and every == 0:
-            self._give_up(f"the loss also holds {' and '.join(regularisers)}, and split_every=0 never splits it off")
+            self.give_up(f"the loss also holds {' and '.join(regularisers)}, and split_every=0 never splits it off")
+        elif self._splits and again > 1:
+            divides = f"accelerate divides the gradient by {again} once more, as transformers before 5.6 had it do"
+            self.give_up(f"the loss also holds {' and '.join(regularisers)}, and {divides}")
         elif self._splits and not self._wanted:
-            self._give_up(f"the loss also holds {' and '.join(regularisers)}, and sharded gradients cannot be split")
+            self.give_up(f"the loss also holds {' and '.join(regularisers)}, and sharded gradients cannot be split")
         if "DEEPSPEED" in kind:  # it steps inside backward
             names = ("grad/clip_coef", "grad/applied_norm", "grad/effective_norm")
             self.absent |= dict.fromkeys(names, "DeepSpeed clips the gradient where it cannot be seen")
@@ -86,7 +92,7 @@ class EffectiveGradient:
             try:
                 gradients = micro.regulariser_gradients(self._config, aux, self._parameters)
             except RuntimeError as error:  # as under reentrant checkpointing
-                self._give_up(f"the graph does not allow a second backward pass ({str(error).splitlines()[0]})")
+                self.give_up(f"the graph does not allow a second backward pass ({str(error).splitlines()[0]})")
                 return
             self._split.add(gradients)
 
@@ -128,7 +134,7 @@ class EffectiveGradient:
             f"the loss that rlwatch rebuilds from what it captured is {mismatch:.2g} of its size away from the "
             "trainer's, so this trainer trains on something else than its configuration says"
         )
-        self._give_up(why)
+        self.give_up(why)
         return why
 
     def _measure(self, window: StepWindow, max_norm: float | None) -> None:
@@ -140,7 +146,8 @@ class EffectiveGradient:
         coefficient = clip_coefficient(float(window.grad_norm), max_norm)
         window.extra.update(self._split.finish(self._parameters, coefficient, partial(mean, accelerator)))
 
-    def _give_up(self, why: str) -> None:
+    def give_up(self, why: str) -> None:
+        """Do not tell the policy's part of the gradient from the rest, and say why."""
         self._splits = False
         for name in ("grad/effective_norm", "grad/policy_norm", "grad/regulariser_norm"):
             self.absent[name] = why

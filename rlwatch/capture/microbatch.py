@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from rlwatch.capture.releases import counts_a_window
 from rlwatch.capture.trainer import is_rloo
 from rlwatch.signals.losses import LossConfig, TokenBatch, aggregate, kl_terms, policy_terms
 
@@ -33,6 +34,7 @@ def loss_config(trainer: Any) -> LossConfig | None:
         beta=0.0 if kind == "rloo" else trainer.beta,  # RLOOTrainer takes its KL off the reward
         max_completion_length=trainer.max_completion_length,
         ranks=trainer.accelerator.num_processes,
+        windowed=counts_a_window(),
         **settings,
     )
 

@@ -15,6 +15,7 @@ from rlwatch.capture.generation import FloatArray, Generation, concentration, ro
 from rlwatch.capture.guard import Guard
 from rlwatch.capture.microbatch import MicroBatch
 from rlwatch.capture.ranks import gather
+from rlwatch.capture.releases import LOSS, Reach
 from rlwatch.capture.trainer import regularisers
 from rlwatch.capture.trl import ENTROPY, TRLListener
 from rlwatch.capture.window import Totals, empty_vector
@@ -71,6 +72,8 @@ class TrainerSteps:
     ) -> None:
         self.listener = TRLListener(trainer, correctness, guard, sample_completions)
         self._effective = EffectiveGradient(trainer, self.listener.config, regularisers(trainer), split_every)
+        if LOSS not in self.reach and self.reach.warning:
+            self._effective.give_up(self.reach.absent["grad/effective_norm"])
         self._counterfactual = Counterfactual(trainer, self.listener.config, counterfactual_every)
         self.listener.on_loss = self._saw_loss
         self._trainer = trainer
@@ -81,6 +84,11 @@ class TrainerSteps:
         self._faults_elsewhere: dict[int, float] = {}
         self._newest_since = 0  # and the first step that did
         self.must_stop = False
+
+    @property
+    def reach(self) -> Reach:
+        """How far the trainer can be looked into."""
+        return self.listener.reach
 
     @property
     def absent(self) -> dict[str, str]:
@@ -201,7 +209,8 @@ class TrainerSteps:
         metrics["step_seconds"] = seconds
         if self.listener.forward is not None and self._effective.sampled and "entropy/mean" not in metrics:
             missing = f"{type(self._trainer).__name__}'s model gives neither entropies nor logits beside labels"
-            self._without_entropy = dict.fromkeys(ENTROPY, missing)
+            known = self.reach.absent["entropy/correct"] if self.reach.warning else ""  # told already
+            self._without_entropy = dict.fromkeys(ENTROPY, known or missing)
         if why is None:
             return metrics, {}
         self.listener.config = None  # nothing of what rests on it will be summed any more

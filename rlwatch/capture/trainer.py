@@ -7,8 +7,9 @@ import os
 import platform
 import socket
 import sys
-from collections.abc import Sequence
 from typing import Any
+
+from rlwatch.capture.releases import makes_rollouts
 
 CONFIG = (
     # the loss and its denominators
@@ -59,7 +60,7 @@ def run_info(trainer: Any) -> dict[str, Any]:
         },
         "framework": versions(),
         "config": config,
-        "reward_functions": dict(zip(function_names(trainer), reward_weights(trainer), strict=True)),
+        "reward_functions": dict(zip(function_names(trainer), reward_weights(trainer), strict=False)),
         "world_size": trainer.accelerator.num_processes,
         "host": socket.gethostname(),
         "pid": os.getpid(),
@@ -109,7 +110,7 @@ def regularisers(trainer: Any) -> list[str]:
     While there is any, not all of the gradient is the policy's.
     """
     found = []
-    if not hasattr(trainer, "_calculate_rewards"):
+    if not hasattr(trainer, "_calculate_rewards") and not makes_rollouts(trainer):
         found.append("terms that are not made of rewards")
     if getattr(trainer, "beta", 0.0) and not is_rloo(trainer):  # which takes its KL off the reward
         found.append(f"a KL term (beta={trainer.beta:g})")
@@ -123,11 +124,6 @@ def regularisers(trainer: Any) -> list[str]:
         if owner is not None and not owner.__module__.startswith(("trl.", "transformers.")):
             found.append(f"{owner.__name__}.{method}, whose terms rlwatch does not know")
     return found
-
-
-def missing_methods(trainer: Any, names: Sequence[str]) -> list[str]:
-    """Which of these methods the trainer does not have."""
-    return [name for name in names if not callable(getattr(trainer, name, None))]
 
 
 def _plain(value: Any) -> Any:

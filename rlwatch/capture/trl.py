@@ -8,7 +8,7 @@
     get_high_entropy_mask               which tokens a top_entropy_quantile keeps
     training_step, _get_grad_norm       the loss that went to backward, the gradient's norm before clipping
 
-A method that a trainer does not have is not listened to, and what it would have given is named as absent.
+What a trainer lacks is not listened to, and what it would have given is named as absent: see `releases`.
 """
 
 from __future__ import annotations
@@ -27,30 +27,17 @@ from rlwatch.capture.guard import Guard
 from rlwatch.capture.hooks import Hooks
 from rlwatch.capture.microbatch import MicroBatch, loss_config
 from rlwatch.capture.ranks import gather
-from rlwatch.capture.releases import end_tokens
+from rlwatch.capture.releases import BACKWARD, LOSS, NORM, ROLLOUTS, Part, end_tokens, reach
 from rlwatch.capture.rows import TAG, Rows
 from rlwatch.capture.text import as_text, fingerprint
-from rlwatch.capture.trainer import function_names, is_rloo, missing_methods, reward_weights
+from rlwatch.capture.trainer import function_names, is_rloo, reward_weights
 from rlwatch.capture.window import StepWindow
 from rlwatch.signals.groups import RewardRange, total_rewards
 from rlwatch.signals.histogram import entropy_histogram
 from rlwatch.signals.tokens import by_correctness, entropy_rows, policy_rows, wide
 from rlwatch.signals.weights import weight_rows
 
-_ROLLOUTS = ("reward/*", "groups/*", "length/*")
 ENTROPY = ("entropy/mean", "entropy/p10", "entropy/p50", "entropy/p90", "entropy/top20")
-_TOKENS = (
-    "entropy/correct", "entropy/incorrect", "surprisal/*", "cov/*", "ratio/*", "clip/*", "signal/*", "weight/*", "kl/*",
-    "sampler/*",
-)  # fmt: skip
-_NEEDED_FOR = {
-    "_calculate_rewards": _ROLLOUTS,
-    "_generate_and_score_completions": _ROLLOUTS,
-    "_get_per_token_logps_and_entropies": _TOKENS,
-    "compute_loss": (*ENTROPY, *_TOKENS),
-    "training_step": ("loss",),
-    "_get_grad_norm": ("grad/*",),
-}
 
 
 @dataclass
@@ -78,7 +65,8 @@ class TRLListener:
         self.window = StepWindow()
         self.generations: dict[int, Generation] = {}
         self.seen = RewardRange()
-        self.config = loss_config(trainer)
+        self.reach = reach(trainer)
+        self.config = loss_config(trainer) if LOSS in self.reach else None
         self.on_loss: Callable[[MicroBatch, torch.Tensor], None] | None = None
         self.rows = Rows(trainer.accelerator)
         self._trainer = trainer
@@ -88,26 +76,29 @@ class TRLListener:
         self._draft: _Draft | None = None
         self._micro_batch: MicroBatch | None = None
         self._hooks = Hooks(trainer, guard)
-        hooks: dict[str, dict[str, Callable[..., None]]] = {
-            "_generate_and_score_completions": {"before": self._begin_generation, "after": self._end_generation},
-            "_generate": {"after": self._sampled},
-            "_calculate_rewards": {"after": self._scored},
-            "compute_loss": {"before": self._begin_loss, "after": self._end_loss},
-            "_get_per_token_logps_and_entropies": {"after": self._saw_tokens},
-            "get_high_entropy_mask": {"after": self._saw_entropy_mask},
-            "training_step": {"after": self._end_micro_batch},
-            "_get_grad_norm": {"after": self._saw_norm},
+        hooks: dict[Part, dict[str, dict[str, Callable[..., None]]]] = {
+            ROLLOUTS: {
+                "_generate_and_score_completions": {"before": self._begin_generation, "after": self._end_generation},
+                "_generate": {"after": self._sampled},
+                "_calculate_rewards": {"after": self._scored},
+            },
+            LOSS: {
+                "compute_loss": {"before": self._begin_loss, "after": self._end_loss},
+                "_get_per_token_logps_and_entropies": {"after": self._saw_tokens},
+                "get_high_entropy_mask": {"after": self._saw_entropy_mask},
+            },
+            BACKWARD: {"training_step": {"after": self._end_micro_batch}},
+            NORM: {"_get_grad_norm": {"after": self._saw_norm}},
         }
-        missing = missing_methods(trainer, list(hooks))
-        kind = type(trainer).__name__
-        self.absent = {m: f"{kind} has no {name}" for name in missing for m in _NEEDED_FOR.get(name, ())}
+        self.absent = dict(self.reach.absent)
         if getattr(trainer, "beta", 0.0) and is_rloo(trainer):
-            self.absent["kl/ref"] = f"{kind} takes its KL off the reward, and shows none"
-        for name, functions in hooks.items():
-            if name not in missing:
-                self._hooks.add(name, **functions)
+            self.absent["kl/ref"] = f"{type(trainer).__name__} takes its KL off the reward, and shows none"
+        for part in self.reach.parts:
+            for name, functions in hooks[part].items():
+                if callable(getattr(trainer, name, None)):  # RLOOTrainer keeps no mask of uncertain tokens
+                    self._hooks.add(name, **functions)
         self.forward: ForwardListener | None = None
-        if "_get_per_token_logps_and_entropies" in missing:
+        if LOSS not in self.reach:
             self.forward = ForwardListener(trainer.model, guard, self._saw_forward)
 
     def begin_step(self, sampled: bool) -> None:
@@ -224,6 +215,8 @@ class TRLListener:
 
     def _end_micro_batch(self, result: torch.Tensor, *_: Any, **__: Any) -> None:
         self.window.add({"loss": result.detach().to(wide(result.device))[None]})
+        if LOSS not in self.reach:  # the loss does not show its rows: they are the newest, or were until just now
+            self.window.generations |= self.rows.generations(None)
         micro, self._micro_batch = self._micro_batch, None
         if micro is not None and micro.logps is not None:
             self._guard.run("measuring a micro-batch", self._measure, micro)
@@ -289,7 +282,9 @@ class TRLListener:
         """Prompt and completion of the first groups, from what TRL has gathered for its own log."""
         wanted = self._sample_completions
         rows = count if wanted == "all" else int(wanted) * self._trainer.num_generations
-        logs = self._trainer._logs
+        logs = getattr(self._trainer, "_logs", None)
+        if logs is None:
+            return {}
         prompts, completions = list(logs["prompt"])[-count:], list(logs["completion"])[-count:]
         return {i: (as_text(prompts[i]), as_text(completions[i])) for i in range(min(rows, count))}
 

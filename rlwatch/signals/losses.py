@@ -41,6 +41,7 @@ class LossConfig:
     vespo_lambda_neg: float = 2.0
     steps_per_generation: int = 1
     ranks: int = 1
+    windowed: bool = True  # dapo's tokens are those of an accumulation window; TRL before 1.9.1: of the generation
 
     @property
     def sequence_level(self) -> bool:
@@ -143,8 +144,10 @@ def aggregate(config: LossConfig, batch: TokenBatch, losses: torch.Tensor) -> to
     if kind == "luspo":
         return (losses * mask).sum(-1).mean() / batch.accumulation
     assert batch.items is not None
-    window = batch.items.clamp(min=1.0) / config.ranks * batch.accumulation / config.steps_per_generation
-    return (losses * mask).sum() / window
+    tokens = batch.items.clamp(min=1.0) / config.ranks
+    if config.windowed:
+        tokens = tokens * batch.accumulation / config.steps_per_generation
+    return (losses * mask).sum() / tokens
 
 
 def _per_token(config: LossConfig, batch: TokenBatch) -> torch.Tensor:
