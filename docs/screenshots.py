@@ -72,6 +72,7 @@ def main() -> None:
             )
             page = context.new_page()
             page.goto(url + (alert_address(root) if name == "alert" else address.format(all=every_run(root))))
+            page.locator("#first").wait_for(state="detached")  # what is there before the scripts are
             page.locator("main h1").wait_for()
             page.wait_for_function(READY, arg=name, polling=100)
             page.wait_for_load_state("networkidle")

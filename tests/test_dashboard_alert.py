@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -272,6 +273,19 @@ def test_the_row_of_a_run_says_what_was_said_of_its_worst_alert(tmp_path: Path) 
     assert words() == "silenced until step 301"
     writer.append(record(301))
     assert words() == "acknowledged"
+
+
+def test_the_row_of_a_run_says_when_a_silence_of_hours_has_ended(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writer = story(tmp_path)
+    now = time.time()
+    acks.append(writer.path, Answer("beside", SILENCE, now, until_time=now + 3600))
+    looks = Looks(Roots.of(tmp_path))
+    assert str(looks.look().rows["run"][1]["answered"]).startswith("silenced")
+    monkeypatch.setattr("rlwatch_dashboard.alert_answers.time.time", lambda: now + 3601)
+    number, row = looks.look().rows["run"]
+    assert (row["answered"], number) == ("", looks.look().number)
 
 
 def test_a_read_only_run_directory_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

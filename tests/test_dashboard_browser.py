@@ -48,6 +48,7 @@ class Visit:
 
     def open(self, path: str = "") -> None:
         self.page.goto(self.url + path)
+        self.page.locator("#first").wait_for(state="detached")  # what the HTML held: the page itself stands now
 
     def wait(self, condition: str) -> None:
         # What the condition looks into may not be there yet. Polled and not by frames: a still page draws none.

@@ -132,7 +132,7 @@ def cookie_name() -> str:
 def _let_in(access: Access, name: str) -> Any:
     """The way to the same address without the token, and the cookie."""
     rest = [(key, value) for key, value in parse_qsl(request.query_string.decode(errors="replace")) if key != "token"]
-    answer: Any = redirect(_path() + (f"?{urlencode(rest)}" if rest else ""), 303)
+    answer: Any = redirect(path_as_asked() + (f"?{urlencode(rest)}" if rest else ""), 303)
     answer.set_cookie(
         name,
         access.cookie,
@@ -146,7 +146,7 @@ def _let_in(access: Access, name: str) -> Any:
     return answer
 
 
-def _path() -> str:
+def path_as_asked() -> str:
     """The path that was asked for as it was written (a run's name may hold a quoted slash), with what is before it.
 
     It begins with one slash, and has no backslash: with two of either it would be the address of another site.

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote
 
-import dash_mantine_components as dmc
 from dash import ClientsideFunction, Dash, Input, Output, ctx, dcc, html
 from dash.exceptions import PreventUpdate
+from flask import Response, request, stream_with_context
 
-from rlwatch_dashboard import addresses, downloads, theme
-from rlwatch_dashboard.access import Access, guard
+from rlwatch_dashboard import addresses, downloads, first_view, loading, theme
+from rlwatch_dashboard.access import Access, guard, path_as_asked
 from rlwatch_dashboard.feed import load
 from rlwatch_dashboard.pages import alert as alert_page
 from rlwatch_dashboard.pages import alerts as alerts_part
@@ -38,6 +38,7 @@ INDEX = """<!DOCTYPE html>
 </head>
 <body>
 <noscript>This page needs JavaScript; without it there is <code>rlwatch runs</code>.</noscript>
+<!--first-->
 {%app_entry%}
 <footer>{%config%}{%scripts%}{%renderer%}</footer>
 </body>
@@ -51,7 +52,7 @@ if (scheme !== "dark" && scheme !== "light") {
 }
 document.documentElement.dataset.mantineColorScheme = scheme;
 """
-"""Light or dark before the first paint: Mantine, which looks after it from then on, comes too late for that."""
+"""Light or dark before the first paint: assets/scheme.js, which looks after it from then on, comes too late."""
 
 RUN_PAGES: dict[str, Any] = {"": run_page, "denominators": denominators_page}
 """A run's pages, by what follows its name in the address; their names are in `pages.run.TABS`."""
@@ -70,6 +71,30 @@ POLICY = "; ".join(
 """The browser itself keeps every request of the page on this machine, whatever a run's files say."""
 
 
+class Site(Dash):  # type: ignore[misc]
+    """Dash, with pages that show something before their scripts run.
+
+    Args:
+        roots: The folders of runs.
+        options: Of Dash.
+    """
+
+    def __init__(self, roots: Roots, **options: Any) -> None:
+        self._roots = roots
+        super().__init__(__name__, **options)
+
+    def index(self, *args: Any, **kwargs: Any) -> Any:
+        """The page at any address, in pieces."""
+        page, scripts = loading.taken_out(super().index(*args, **kwargs))
+        pathname = path_as_asked()
+        search = f"?{request.query_string.decode(errors='replace')}" if request.query_string else ""
+        first = first_view.pieces(self, _bar(), lambda *at: page_at(self._roots, *at), pathname, search)
+        whole = loading.streamed(page, scripts, first_view.needed(pathname), first)
+        answer = Response(stream_with_context(whole), mimetype="text/html")
+        answer.headers["Cache-Control"] = "no-cache"
+        return answer
+
+
 def create_app(given: Path | Sequence[Path] | Roots, *, access: Access | None = None, base_path: str = "") -> Dash:
     """The app for the runs under a folder or several. None need exist yet. The app keeps nothing between requests.
 
@@ -79,8 +104,8 @@ def create_app(given: Path | Sequence[Path] | Roots, *, access: Access | None = 
         base_path: What stands before every address, as "/rlwatch"; the server that runs the app takes it away.
     """
     roots = Roots.of(given)
-    app = Dash(
-        __name__,
+    app = Site(
+        roots,
         title="rlwatch",
         update_title=None,
         index_string=INDEX.replace("%COLOURS%", theme.css_variables()).replace("%SCHEME%", SCHEME),
@@ -139,15 +164,14 @@ def _alert_at(run: Path, key: str, rule: str, since: str) -> tuple[list[Any], st
         return [not_found(key, f"{error}.")], "Not found · rlwatch"
 
 
-def _shell() -> Any:
-    toggle = dmc.ColorSchemeToggle(
-        lightIcon=html.Span("☀", **{"aria-hidden": "true"}),
-        darkIcon=html.Span("☾", **{"aria-hidden": "true"}),
-        variant="subtle",
-        color="gray",
+def _bar() -> Any:
+    toggle = html.Button(
+        [html.Span("☀", **{"aria-hidden": "true"}), html.Span("☾", **{"aria-hidden": "true"})],
+        type="button",
+        className="scheme",
         **{"aria-label": "Switch between light and dark"},
     )
-    bar = html.Div(
+    return html.Div(
         [
             html.Nav(
                 [
@@ -156,22 +180,23 @@ def _shell() -> Any:
                 ],
                 **{"aria-label": "Site"},
             ),
-            html.Div(id="connection", role="status"),
+            html.Div(id="connection", className="connection", role="status"),
             toggle,
         ],
         className="bar",
     )
-    return dmc.MantineProvider(
+
+
+def _shell() -> Any:
+    return html.Div(
         [
             dcc.Location(id="url"),
             dcc.Store(id="reload"),
             dcc.Store(id="title"),
             dcc.Store(id="titled"),
-            bar,
+            _bar(),
             html.Main(id="page"),
-        ],
-        defaultColorScheme="auto",
-        theme={"fontFamily": "inherit", "respectReducedMotion": True},
+        ]
     )
 
 

@@ -15,7 +15,8 @@ from typing import Any
 from rlwatch.runs.jsonl import decode, restore_floats
 from rlwatch.runs.reader import METRICS_FILE, Skipped
 from rlwatch.runs.writer import MARKER
-from rlwatch_dashboard.columns import Columns, Rows, Table
+from rlwatch_dashboard.column_table import Table
+from rlwatch_dashboard.columns import LARGEST, Columns, Rows
 
 BLOCK = 1 << 23
 """Bytes read at a time."""
@@ -28,8 +29,6 @@ MOST_RETURNS = 1000
 
 _TAIL = 64
 _UNSOUND = (ValueError, KeyError, TypeError, AttributeError, RecursionError, OverflowError)
-_NUMBERS = frozenset({float, int})
-_LARGEST = 2**63 - 1
 
 
 @dataclass(frozen=True)
@@ -111,23 +110,26 @@ class ColumnStore:
     def _take(self, whole: bytes) -> None:
         """Read whole lines."""
         rows, offset = Rows(), self._end
-        newest = int(self._table.view().steps[-1]) if len(self._table) else None
+        newest = self._table.newest
         for line in io.BytesIO(whole):
             begin, offset = offset, offset + len(line)
             try:
-                step, time, metrics = _parse(line)
-                packed = None if metrics is None else rows.pack(metrics)
+                data = decode(line)
+                if newest is not None and rows.adds_plain(data, offset, newest):
+                    newest = data["step"]
+                    continue
+                step, time, metrics = _parse(data)
+                back_to = step if metrics is None else step - 1
+                if newest is not None and newest > back_to:
+                    restore_floats(metrics or {})  # a broken line takes nothing back
+                    self._table.extend(rows)
+                    rows, newest = Rows(), self._go_back(back_to, begin)
+                if metrics is not None:
+                    rows.add(step, time, offset, metrics)
+                    newest = step
             except _UNSOUND as error:
                 if not line.isspace():
                     self._skip(begin, error)
-                continue
-            back_to = step if packed is None else step - 1
-            if newest is not None and newest > back_to:
-                self._table.extend(rows)
-                rows, newest = Rows(), self._go_back(back_to, begin)
-            if packed is not None:
-                rows.add(step, time, offset, packed)
-                newest = step
         self._table.extend(rows)
         self._end = offset
 
@@ -147,22 +149,20 @@ class ColumnStore:
         return int(now.steps[row - 1]) if row else None
 
 
-def _parse(line: bytes) -> tuple[int, float, dict[str, Any] | None]:
+def _parse(data: Any) -> tuple[int, float, dict[str, Any] | None]:
     """A line's step, time and metrics; a marker's step, and None for metrics.
 
     Raises:
         Exception: One of `_UNSOUND`; it is not a line that rlwatch writes.
     """
-    data = decode(line)
     if MARKER in data:
         step = data[MARKER]
         if not isinstance(step, int) or isinstance(step, bool) or step < 0:
             raise ValueError(f"it goes back to {step!r}, which is no step")
-        return min(step, _LARGEST - 1), 0.0, None
+        return min(step, LARGEST - 1), 0.0, None
     step, time, metrics = int(data["step"]), float(data["time"]), data["metrics"]
-    if type(metrics) is not dict or b"true" in line or b"false" in line:
-        metrics = restore_floats(metrics)  # it refuses what a float would take: true is no number
-    if abs(step) >= _LARGEST:
+    if type(metrics) is not dict:
+        metrics = restore_floats(metrics)
+    if abs(step) >= LARGEST:
         raise OverflowError(f"its step is {step}")
     return step, time, metrics
-

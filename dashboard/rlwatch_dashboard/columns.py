@@ -10,6 +10,7 @@ import math
 import struct
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,10 @@ Ints = NDArray[np.int64]
 NONE: float = struct.unpack("<d", struct.pack("<Q", 0x7FF8_0000_0000_00A1))[0]
 """How None is stored: a NaN with bits of its own, so that a column of floats loses nothing."""
 
+LARGEST = 2**63 - 1
+"""A step has to be smaller."""
+
+_FLOATS = frozenset({float})
 _NONE_BITS = int(np.array([NONE]).view(np.int64)[0])
 
 
@@ -101,41 +106,6 @@ def is_none(values: Floats) -> NDArray[np.bool_]:
     return found
 
 
-class Growing:
-    """An array to whose end is added. What was handed out of it never changes."""
-
-    def __init__(self, dtype: Any) -> None:
-        self._data = np.empty(0, dtype)
-        self.size = 0
-
-    def extend(self, more: Any) -> None:
-        """Add values behind the last one."""
-        size = self.size + len(more)
-        if size > len(self._data):
-            data = np.empty(max(64, size + size // 4), self._data.dtype)
-            data[: self.size] = self._data[: self.size]
-            self._data = data
-        self._data[self.size : size] = more
-        self.size = size
-
-    def cut(self, size: int) -> None:
-        """Forget what is behind the first so many values."""
-        if size < self.size:
-            self._data = self._data[:size].copy()  # what was handed out stays as it is
-            self.size = size
-
-    @property
-    def held(self) -> int:
-        """The memory it takes, in bytes."""
-        return int(self._data.nbytes)
-
-    def view(self) -> NDArray[Any]:
-        """All of it."""
-        view = self._data[: self.size]
-        view.flags.writeable = False
-        return view
-
-
 class Rows:
     """Rows on their way into a table, packed as they come: millions of float objects at a time would cost more."""
 
@@ -143,33 +113,69 @@ class Rows:
         self.steps: list[int] = []
         self.times: list[float] = []
         self.ends: list[int] = []
-        self.kinds: dict[tuple[str, ...], tuple[list[int], list[bytes]]] = {}
-        self._names: tuple[str, ...] = ()
-        self._pack: Callable[..., bytes] = struct.Struct("").pack
+        self.kinds: dict[tuple[str, ...], Kind] = {}
+        self._kind = Kind(())  # that of the row before: nearly every row is of it
 
-    def pack(self, metrics: Mapping[str, Any]) -> tuple[tuple[str, ...], bytes]:
-        """The names and the values of a row. None becomes `NONE`, a whole number that no float can hold becomes inf.
+    def adds_plain(self, data: Any, end: int, newest: int) -> bool:
+        """Add what nearly every line says: a later step, with the metrics of the row before, each of them a float.
 
-        Raises:
-            ValueError: A value is no number, and none of the words for NaN and inf.
+        Says whether it is such a line; it costs half of what `add` and the look at the line before it do.
         """
-        names = tuple(metrics)
-        if names != self._names:
-            self._names, self._pack = names, struct.Struct(f"{len(names)}d").pack
+        kind = self._kind
+        if not kind.places:
+            return False
         try:
-            return names, self._pack(*metrics.values())
-        except (struct.error, OverflowError):
-            return names, self._pack(*map(_as_float, restore_floats(metrics).values()))
-
-    def add(self, step: int, time: float, end: int, packed: tuple[tuple[str, ...], bytes]) -> None:
-        """Add a row whose line ends at a byte of the file."""
-        names, values = packed
-        places, rows = self.kinds.setdefault(names, ([], []))
-        places.append(len(self.steps))
-        rows.append(values)
+            step, time, metrics = data["step"], data["time"], data["metrics"]
+            values = kind.values_of(metrics)
+        except (KeyError, TypeError):
+            return False
+        if len(data) != 3 or len(metrics) != len(values) or not _FLOATS.issuperset(map(type, values)):
+            return False
+        if type(step) is not int or type(time) is not float or not newest < step < LARGEST:
+            return False
+        kind.rows.append(kind.pack(*values))
+        kind.places.append(len(self.steps))
         self.steps.append(step)
         self.times.append(time)
         self.ends.append(end)
+        return True
+
+    def add(self, step: int, time: float, end: int, metrics: Mapping[str, Any]) -> None:
+        """Add a row whose line ends at a byte of the file.
+
+        None becomes `NONE`, a whole number that no float can hold becomes inf.
+
+        Raises:
+            ValueError: A value is no number, and none of the words for NaN and inf; the row is not added.
+        """
+        kind, names = self._kind, tuple(metrics)
+        if names != kind.names:
+            kind = self.kinds.get(names) or Kind(names)
+        values = metrics.values()
+        if not _FLOATS.issuperset(map(type, values)):
+            values = [_as_float(value) for value in restore_floats(metrics).values()]  # type: ignore[assignment]
+        kind.rows.append(kind.pack(*values))
+        kind.places.append(len(self.steps))
+        self.steps.append(step)
+        self.times.append(time)
+        self.ends.append(end)
+        if kind is not self._kind:
+            self._kind = self.kinds[names] = kind
+
+
+class Kind:
+    """Rows with the same metrics: where they stand, and their values, packed."""
+
+    def __init__(self, names: tuple[str, ...]) -> None:
+        self.names = names
+        self.places: list[int] = []
+        self.rows: list[bytes] = []
+        self.pack: Callable[..., bytes] = struct.Struct(f"{len(names)}d").pack
+        self.values_of: Callable[[Any], tuple[Any, ...]] = _getter(names)
+
+
+def _getter(names: tuple[str, ...]) -> Callable[[Any], tuple[Any, ...]]:
+    return itemgetter(*names) if len(names) > 1 else lambda metrics: tuple(metrics[name] for name in names)
 
 
 def _as_float(value: float | None) -> float:
@@ -177,73 +183,3 @@ def _as_float(value: float | None) -> float:
         return NONE if value is None else float(value)
     except OverflowError:
         return math.inf if value > 0 else -math.inf  # type: ignore[operator]
-
-
-class Table:
-    """Rows that are added, and taken back from the end."""
-
-    def __init__(self) -> None:
-        self._steps, self._times, self._ends = Growing(np.int64), Growing(np.float64), Growing(np.int64)
-        self._values: dict[str, Growing] = {}
-        self._rows: dict[str, Growing] = {}  # only of metrics that are not in every row
-
-    def __len__(self) -> int:
-        return self._steps.size
-
-    @property
-    def nbytes(self) -> int:
-        """The memory it takes."""
-        arrays = [self._steps, self._times, self._ends, *self._values.values(), *self._rows.values()]
-        return sum(array.held for array in arrays)
-
-    def view(self) -> Columns:
-        """It as of now."""
-        values = {
-            name: (self._rows[name].view() if name in self._rows else None, column.view())
-            for name, column in self._values.items()
-        }
-        return Columns(self._steps.view(), self._times.view(), self._ends.view(), values)
-
-    def extend(self, rows: Rows) -> None:
-        """Add rows; their steps increase, and are larger than those before."""
-        first = len(self)
-        pieces: dict[str, list[tuple[Ints, Floats]]] = {}
-        for names, (places, packed) in rows.kinds.items():
-            matrix = np.frombuffer(b"".join(packed)).reshape(len(places), len(names))
-            at = np.array(places, np.int64) + first
-            for column, name in enumerate(names):
-                pieces.setdefault(name, []).append((at, matrix[:, column]))
-        self._steps.extend(rows.steps)
-        self._times.extend(rows.times)
-        self._ends.extend(rows.ends)
-        for name, parts in pieces.items():
-            at, values = parts[0]
-            if len(parts) > 1:
-                at, values = (np.concatenate(arrays) for arrays in zip(*parts, strict=True))
-                order = np.argsort(at)
-                at, values = at[order], values[order]
-            self._add(name, at, values)
-        for name in self._values.keys() - pieces.keys():
-            self._add(name, np.empty(0, np.int64), np.empty(0))
-
-    def _add(self, name: str, rows: Ints, values: Floats) -> None:
-        column = self._values.setdefault(name, Growing(np.float64))
-        if name not in self._rows and column.size + len(values) < len(self):
-            self._rows[name] = Growing(np.int64)
-            self._rows[name].extend(np.arange(column.size))
-        if name in self._rows:
-            self._rows[name].extend(rows)
-        column.extend(values)
-
-    def cut(self, size: int) -> None:
-        """Forget the rows behind the first so many, and the metrics that were only in them."""
-        for array in (self._steps, self._times, self._ends):
-            array.cut(size)
-        for name, column in list(self._values.items()):
-            kept = int(np.searchsorted(self._rows[name].view(), size)) if name in self._rows else size
-            column.cut(kept)
-            if name in self._rows:
-                self._rows[name].cut(kept)
-            if not column.size:
-                del self._values[name]
-                self._rows.pop(name, None)

@@ -61,5 +61,8 @@ def families(charts: Sequence[Chart]) -> list[Family]:
 
 def shown(charts: Sequence[Chart], unfolded: Sequence[str]) -> list[Chart]:
     """The charts that a page draws: those that are always there, and those of the families that are unfolded."""
-    fixed = [chart for chart in charts if chart in SIGNALS or chart in BASICS]
+    always = {chart.key for chart in (*SIGNALS, *BASICS)}
+    fixed = [chart for chart in charts if chart.key in always]
+    if not unfolded:
+        return fixed
     return fixed + [chart for family in families(charts) if family.key in unfolded for chart in family.charts]

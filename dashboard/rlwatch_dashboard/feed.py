@@ -137,7 +137,12 @@ class Update:
     @property
     def latest(self) -> dict[str, str]:
         """The newest value of each of these metrics, in words."""
-        return in_words(self.columns, self.names)
+        return self.latest_of(self.columns.values)
+
+    def latest_of(self, names: Iterable[str]) -> dict[str, str]:
+        """The newest value of each of those of some metrics that have new points, in words."""
+        new = [name for name in names if len(self.columns.points(name, self.row)[0])]
+        return in_words(self.columns, new)
 
 
 def load(run: Path, key: str = "") -> Snapshot:

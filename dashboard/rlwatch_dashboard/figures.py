@@ -9,6 +9,7 @@ from __future__ import annotations
 import html
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from rlwatch.runs.metrics import METRICS, describe
@@ -85,11 +86,16 @@ BASICS = (
 
 def charts_for(recorded: Iterable[str]) -> list[Chart]:
     """The charts of a run that recorded these metrics: the fixed ones, then one for each other metric."""
+    return list(_charts_for(tuple(recorded)))
+
+
+@lru_cache(maxsize=64)  # every refresh of every page asks
+def _charts_for(recorded: tuple[str, ...]) -> tuple[Chart, ...]:
     fixed = [*SIGNALS, *BASICS]
     drawn = {name for chart in fixed for name in chart.labels}
     rank = {name: place for place, name in enumerate(METRICS)}
     others = sorted(set(recorded) - drawn, key=lambda name: (rank.get(name, len(rank)), name))
-    return [*fixed, *(Chart(f"metric:{name}", name, {name: ""}, {}) for name in others)]
+    return (*fixed, *(Chart(f"metric:{name}", name, {name: ""}, {}) for name in others))
 
 
 def figure(chart: Chart, series: Mapping[str, Points]) -> dict[str, Any]:

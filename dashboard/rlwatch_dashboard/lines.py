@@ -7,6 +7,7 @@ average, and `gaps:` and the chart's key for the marks where a value was no numb
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import cached_property
 from typing import Any, TypedDict
 
 import numpy as np
@@ -47,7 +48,14 @@ class Lines:
         self.columns = columns
         self.axis = axis or Axis()
         self.weight = weight
-        self._x = self.axis.of(columns)
+
+    @cached_property
+    def _x(self) -> Floats:
+        return self.axis.of(self.columns)
+
+    def _at(self, rows: Ints) -> Floats:
+        """Where rows are on the axis. A step is looked up: a refresh of a long run does not go through all of it."""
+        return self.columns.steps[rows].astype(np.float64) if self.axis.kind == "step" else self._x[rows]
 
     def whole(self, chart: figures.Chart, window: Window | None = None) -> dict[str, Curve]:
         """A chart's points, from the run's start; nearly all of them in the window, where there is one."""
@@ -63,15 +71,17 @@ class Lines:
     def since(self, chart: figures.Chart, row: int) -> dict[str, Curve]:
         """A chart's points from a row on, all of them; traces without new points are not in it."""
         found: dict[str, Curve] = {}
+        whole = True
         for name in chart.labels:
             rows, values = self._points(name, row)
             if not len(rows):
                 continue
-            found[name] = as_curve(self._x[rows], values)
+            found[name] = as_curve(self._at(rows), values)
+            whole = whole and None not in found[name]["y"]
             if self.weight and name in chart.lines:
                 tail = self.columns.points(name)[1][-(len(values) + needed(self.weight)) :]
-                found[f"smooth:{name}"] = as_curve(self._x[rows], smoothed(tail, self.weight)[-len(values) :])
-        marks = self.gaps(chart, row)
+                found[f"smooth:{name}"] = as_curve(self._at(rows), smoothed(tail, self.weight)[-len(values) :])
+        marks = Curve(x=[]) if whole else self.gaps(chart, row)
         return {**found, f"gaps:{chart.key}": marks} if marks["x"] else found
 
     def gaps(self, chart: figures.Chart, row: int = 0, window: Window | None = None) -> Curve:
@@ -80,19 +90,21 @@ class Lines:
         for name in chart.labels:
             rows, values = self._points(name, row)
             wrong = ~np.isfinite(values) & ~is_none(values)
-            for place, value in zip(*_some(rows[wrong], values[wrong], self._x, window), strict=True):
+            for place, value in zip(*self._some(rows[wrong], values[wrong], window), strict=True):
                 places.setdefault(int(place), []).append(f"{name} {numbers.plain(float(value))}")
         chosen = sorted(places)
         text = [f"{', '.join(places[place])} at step {self.columns.steps[place]:,}" for place in chosen]
-        return {"x": _positions(self._x[chosen]), "y": [0.0] * len(chosen), "text": text}
+        return {"x": _positions(self._at(np.array(chosen, np.int64))), "y": [0.0] * len(chosen), "text": text}
 
     def _points(self, name: str, row: int = 0) -> tuple[Ints, Floats]:
         rows, values = self.columns.points(name, row)
-        placed = np.isfinite(self._x[rows])
+        if self.axis.kind == "step":
+            return rows, values
+        placed = np.isfinite(self._at(rows))
         return (rows, values) if placed.all() else (rows[placed], values[placed])
 
     def _curve(self, rows: Ints, values: Floats, window: Window | None, limit: int) -> Curve:
-        x = self._x[rows]
+        x = self._at(rows)
         chosen = in_window(np.maximum.accumulate(x), [values], window, limit)
         return as_curve(x[chosen], values[chosen])
 
@@ -111,26 +123,26 @@ class Lines:
         values = {name: np.full(len(rows), np.nan) for name in names}
         for name in names:
             values[name][there[name]] = points[name][1]
-        x = self._x[rows]
+        x = self._at(rows)
         chosen = in_window(np.maximum.accumulate(x), list(values.values()), window, limit)
         own = {name: chosen[there[name][chosen]] for name in names}
         return {name: as_curve(x[own[name]], values[name][own[name]]) for name in names}
 
     def _shared(self, rows: Ints, values: Mapping[str, Floats], window: Window | None, limit: int) -> dict[str, Curve]:
-        x = self._x[rows]
+        x = self._at(rows)
         chosen = in_window(np.maximum.accumulate(x), list(values.values()), window, limit)
         return {name: as_curve(x[chosen], column[chosen]) for name, column in values.items()}
 
-
-def _some(rows: Ints, values: Floats, x: Floats, window: Window | None) -> tuple[Ints, Floats]:
-    """At most `MOST_MARKS` of them, evenly; of those in the window, where there is one and any is in it."""
-    if window is not None:
-        seen = (x[rows] >= window[0]) & (x[rows] <= window[1])
-        rows, values = (rows[seen], values[seen]) if seen.any() else (rows, values)
-    if len(rows) <= MOST_MARKS:
-        return rows, values
-    chosen = np.unique(np.linspace(0, len(rows) - 1, MOST_MARKS).astype(np.int64))
-    return rows[chosen], values[chosen]
+    def _some(self, rows: Ints, values: Floats, window: Window | None) -> tuple[Ints, Floats]:
+        """At most `MOST_MARKS` of them, evenly; of those in the window, where there is one and any is in it."""
+        if window is not None:
+            x = self._at(rows)
+            seen = (x >= window[0]) & (x <= window[1])
+            rows, values = (rows[seen], values[seen]) if seen.any() else (rows, values)
+        if len(rows) <= MOST_MARKS:
+            return rows, values
+        chosen = np.unique(np.linspace(0, len(rows) - 1, MOST_MARKS).astype(np.int64))
+        return rows[chosen], values[chosen]
 
 
 def as_curve(x: Floats, y: Floats) -> Curve:

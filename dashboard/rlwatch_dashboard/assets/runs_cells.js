@@ -102,7 +102,8 @@
     if (!row.alerts) return el("span", { className: "absent" }, "none");
     const pill = el("span", { className: `pill severity-${row.severity}` }, row.severity);
     const open = el("small", { className: "absent" }, `${row.alerts} open`);
-    const said = row.answered ? el("span", { className: "pill answered", title: row.answered }, row.answered.split(" ")[0]) : null;
+    const words = row.kind === "group" ? row.answered : row.answered.split(" ")[0];
+    const said = words ? el("span", { className: "pill answered", title: row.answered }, words) : null;
     return el("span", { className: "open-alerts" }, pill, " ", open, said && " ", said);
   }
 

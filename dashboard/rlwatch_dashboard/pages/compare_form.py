@@ -30,7 +30,7 @@ def form(roots: Roots, chosen: Chosen) -> Any:
         className="compare-boxes",
     )
     body = [
-        html.Fieldset([html.Legend(f"Runs to compare, up to {MOST_RUNS}"), boxes]),
+        html.Fieldset([html.Legend(f"Runs to compare, up to {MOST_RUNS}"), _with_mantine(boxes)]),
         dcc.Store(id="compare-listed", data=keys),
         html.Div(
             [
@@ -59,6 +59,12 @@ def groupings(chosen: Chosen, differing: Sequence[str], used: Sequence[str]) -> 
     return html.Nav(
         [html.Span("Grouped by"), *links], className="groupings", **{"aria-label": "What runs are grouped by"}
     )
+
+
+def _with_mantine(part: Any) -> Any:
+    """What Mantine's components have to be in; the other pages have none, and come without Mantine's script."""
+    theme = {"fontFamily": "inherit", "respectReducedMotion": True}
+    return dmc.MantineProvider(part, defaultColorScheme="auto", theme=theme)
 
 
 def _way(words: str, href: str, *, is_on: bool, used: bool = False) -> Any:

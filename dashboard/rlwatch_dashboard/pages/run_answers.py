@@ -42,8 +42,7 @@ def chunk(cursor: Cursor, update: Update, view: RunView | None = None, unfolded:
     drawn = shown(figures.charts_for(update.columns.values), unfolded)
     for one in drawn:
         said["series"] |= lines.since(one, update.row)
-    wanted = {name for one in drawn for name in one.labels}
-    said["latest"] = {name: words for name, words in update.latest.items() if name in wanted}
+    said["latest"] = update.latest_of(dict.fromkeys(name for one in drawn for name in one.labels))
     return said
 
 

@@ -71,6 +71,7 @@ def group_row(group: str, name: str, members: Sequence[Row]) -> Row:
         **{column: middle(metric, [row[column] for row in members]) for column, metric in NUMBERS.items()},
         "alerts": sum(row["alerts"] for row in members),
         "severity": min((row["severity"] for row in members), key=WORST_SEVERITY.index),
+        "answered": answers([row["answered"] for row in members if row["alerts"]]),
         "severities": sorted({row["severity"] or "none" for row in members}),
         "started": min(_there(row["started"] for row in members), default=None),
         "seen": max(_there(row["seen"] for row in members), default=None),
@@ -94,6 +95,18 @@ def verdicts(tones: Sequence[str]) -> str:
         return f"All {len(tones)} {counts[0][1]}."
     (first, words), *rest = counts
     return ", ".join([f"{first} of {len(tones)} {words}", *(f"{count} {words}" for count, words in rest)]) + "."
+
+
+def answers(said: Sequence[str]) -> str:
+    """In how many of the runs with an open alert somebody has answered the worst one; empty where nobody has.
+
+    >>> answers(["acknowledged by Ada", "", "acknowledged"]), answers(["silenced", "acknowledged"]), answers([""])
+    ('2 of 3 acknowledged', '2 of 2 answered', '')
+    """
+    kinds = {words.split(" ")[0] for words in said if words}
+    if not kinds:
+        return ""
+    return f"{sum(map(bool, said))} of {len(said)} {kinds.pop() if len(kinds) == 1 else 'answered'}"
 
 
 def middle(metric: str, cells: Sequence[Mapping[str, Any] | None]) -> dict[str, Any] | None:

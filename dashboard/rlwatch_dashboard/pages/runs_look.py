@@ -19,7 +19,8 @@ from typing import Any
 
 from rlwatch.runs.acks import FILE as ANSWERS_FILE
 from rlwatch.runs.reader import ALERTS_FILE, METRICS_FILE, RunSummary, Skipped, read_summary, run_state
-from rlwatch.runs.records import StepRecord
+from rlwatch.runs.records import Alert, StepRecord
+from rlwatch_dashboard.alert_answers import said_of
 from rlwatch_dashboard.pages.runs_groups import folds, group_row
 from rlwatch_dashboard.pages.runs_rows import CURVES, fold_key, fold_name, run_row
 from rlwatch_dashboard.roots import Roots
@@ -44,6 +45,7 @@ class Known:
     curves: Curves
     inode: int | None
     skipped: list[Skipped]
+    worst: Alert | None  # that is open
     caught_up: bool = False
 
 
@@ -130,6 +132,10 @@ class Looks:
         state = run_state(known.small, known.last, now)
         if state != known.row["state"]:
             known.row = {**known.row, "state": state}
+        if known.worst is not None and known.row["answered"]:  # a silence ends by itself, and no file says so
+            words = said_of(run, known.last.step if known.last else None).words(known.worst)
+            if words != known.row["answered"]:
+                known.row = {**known.row, "answered": words}
         return known
 
     def _read(self, run: Path, signature: Signature, before: Known | None) -> Known:
@@ -150,6 +156,7 @@ class Looks:
             curves=curves,
             inode=inode,
             skipped=summary.skipped,
+            worst=next(iter(summary.open_alerts), None),
             caught_up=goes_on and before is not None and before.caught_up and before.signature[1] == signature[1],
         )
 

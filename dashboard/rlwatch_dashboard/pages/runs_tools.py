@@ -38,7 +38,7 @@ def tools() -> Any:
             *(_select(name, label, {"": "any", **choices}) for name, (label, choices) in FILTERS.items()),
             _select("sort", "Order", {"": "newest first", **_orders()}, "only-narrow"),
             html.Button("Clear", id="runs-clear", type="button", hidden=True),
-            html.Span(id="runs-count", role="status", className="absent"),
+            html.Span(id="runs-count", role="status", className="absent runs-count"),
             html.Span(
                 [
                     html.A("Compare", id="runs-compare", className="button", **{"data-base": addresses.compare()}),
@@ -48,6 +48,7 @@ def tools() -> Any:
             ),
         ],
         id="runs-tools",
+        className="runs-tools",
         role="search",
         **{"aria-label": "Runs"},
     )
