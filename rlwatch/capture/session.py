@@ -198,7 +198,8 @@ class Session:
     def _write_rollouts(self, step: int, generations: list[Generation], rows: FloatArray | None) -> None:
         assert self.writer is not None
         if not self.writer.rollouts(step, lambda: rollout_table(step, generations, rows)):
-            self.guard.note("writing rollouts", OSError("the disk is slow: waiting shards of rollouts were dropped"))
+            why = "rollouts came faster than their shards could be written, and some shards were dropped"
+            self.guard.note("writing rollouts", OSError(why))
 
     def _deliver(self, alert: Alert) -> None:
         if self._outbox is not None:  # first: a kill between the two is made good when the training resumes
