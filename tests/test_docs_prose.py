@@ -12,6 +12,7 @@ from typing import Any
 
 import pytest
 import typer.main
+from typer.testing import CliRunner
 
 from doc_blocks import PAGES, ROOT, blocks
 from rlwatch.alerts.configured import VARIABLES
@@ -128,3 +129,12 @@ def test_what_was_not_run_is_said_where_it_matters() -> None:
     for word in ("GPUs", "vLLM", "FSDP1", "ZeRO-3"):
         assert word in page("index.md")
         assert word in page("../README.md")
+
+
+def test_the_audit_in_the_readme_is_what_is_printed(tmp_path: Path) -> None:
+    (tmp_path / "grpo.yaml").write_text("loss_type: dapo\n")
+    printed = CliRunner().invoke(app, ["audit", str(tmp_path / "grpo.yaml")]).output
+    [shown] = re.findall(r"```text\n(GRPOTrainer.*?)```", (ROOT / "README.md").read_text(), re.DOTALL)
+    sentences = [" ".join(part.split()) for part in re.split(r"\.\.\.|•", shown)]
+    assert len(sentences) == 5
+    assert all(sentence in " ".join(printed.split()) for sentence in sentences if sentence), sentences

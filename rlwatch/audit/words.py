@@ -130,7 +130,8 @@ WORDS: Mapping[str, Words] = {
     ),
     "tokens of the generation": Words(
         {"": "(loss * mask).sum() / (N / P * GA / spg)", "trl": "(per_token_loss * mask).sum() / "
-         "(num_items_in_batch / num_processes * accumulation_steps / steps_per_generation)"},
+         "(num_items_in_batch / num_processes * accumulation_steps / steps_per_generation)"
+         "  # before TRL 1.9.1: (num_items_in_batch / num_processes)"},
         "P·spg / (N·GA)",
         "Every token of a generation weighs the same, so an answer weighs as much as it is long.",
         "aggregation",
