@@ -100,6 +100,21 @@ def test_a_page_that_stays_open_holds_a_bounded_number_of_points(browser: Any, t
         assert seen.is_clean()
 
 
+def test_a_run_beside_this_one_grows_also_when_this_one_has_ended(browser: Any, tmp_path: Path) -> None:
+    mine, other = new_run(tmp_path, "mine"), new_run(tmp_path, "other")
+    write_steps(mine, 1, 30)
+    write_steps(other, 1, 20)
+    mine.close()
+    beside = f"({TRACE}('with:other:entropy/mean')?.x ?? []).length"
+    with visit(browser, tmp_path) as seen:
+        seen.open("run/mine?with=other")
+        seen.wait(f"{beside} === 20")
+        write_steps(other, 21, 25)
+        seen.wait(f"{beside} === 25")
+        seen.wait_for_points("entropy/mean", 30)
+        assert seen.is_clean()
+
+
 def test_a_fold_brings_its_charts_and_takes_them_away_and_is_remembered(browser: Any, tmp_path: Path) -> None:
     writer = new_run(tmp_path)
     write_steps(writer, 1, 50)

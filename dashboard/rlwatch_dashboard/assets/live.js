@@ -7,6 +7,7 @@
   const FEW = 60; // points
   const MOST_NEW = 1000; // points of a curve since its last seed
   const PATIENCE = 20000; // milliseconds for an answer
+  const BESIDE = 10000; // milliseconds from one look at the runs beside this one to the next
 
   const waiting = new WeakMap(); // trace → points that it has not been given yet
   const stale = new WeakSet(); // charts whose points were replaced, and that have to be drawn anew
@@ -129,12 +130,19 @@
     return { ...cursor, ...answer.at };
   }
 
+  /* Runs that are drawn beside this one grow, too, also when this one has ended. */
+  function lookBeside() {
+    const isBeside = (trace) => /^(with:|band-)/.test(trace.meta || "");
+    if (!document.hidden && (rlwatch.all() || []).some((plot) => plot.data.some(isBeside))) askForSeed();
+  }
+
   function title(text) {
     if (text) document.title = text;
     return window.dash_clientside.no_update;
   }
 
   rlwatch.onRefresh(give);
+  setInterval(lookBeside, BESIDE);
   rlwatch.askForSeed = askForSeed;
   window.dash_clientside = Object.assign({}, window.dash_clientside);
   window.dash_clientside.rlwatch = Object.assign({}, window.dash_clientside.rlwatch, { apply, replant, title });
