@@ -96,6 +96,28 @@ def test_a_part_that_is_given_up_for_another_is_worth_knowing(changes: dict[str,
     assert worst(judge(RewardHacking, hacked(**changes))) == "info"
 
 
+def test_who_is_paid_nothing_is_no_part_of_the_reward() -> None:
+    """TRL writes a function of weight 0 down like any other: what falls there is no trade, what rises no motive."""
+
+    def told(**weights: float) -> str | None:
+        return worst(judge(RewardHacking, hacked(), reward_functions=weights))
+
+    assert told(facts=0.5, format=0.5) == "warning"
+    assert told(facts=0, format=1) is None
+    assert told(seconds=0) == "warning"
+
+
+def test_what_is_paid_nothing_and_true_by_its_name_still_tells_of_hacking() -> None:
+    records = overfit(eval__reward=lambda t: None, reward__accuracy=both(flat(0.6), ramp(0.6, 0.15, 0.5, 0.8), 0.5))
+    assert worst(judge(RewardHacking, records, reward_functions={"accuracy": 0.0})) == "critical"
+
+
+def test_what_rises_and_is_paid_nothing_is_no_motive() -> None:
+    records = hacked(reward__mean=lambda t: 0.5)
+    assert worst(judge(RewardHacking, records, reward_functions={"facts": 1, "format": 1})) == "warning"
+    assert worst(judge(RewardHacking, records, reward_functions={"facts": 1, "format": 0})) is None
+
+
 def test_a_safe_answer_that_is_given_up_for_a_right_one_is_no_hacking() -> None:
     """What the failure room's healthy runs do: parts of a sum compete, and the sum hardly moves at first."""
     right, safe = ramp(0.05, 0.95, 0.1, 0.6), ramp(0.45, 0.0, 0.1, 0.3)

@@ -22,6 +22,7 @@ from rlwatch.capture.generation import FloatArray, Generation, rollout_table
 from rlwatch.capture.guard import Guard
 from rlwatch.capture.resume import Bookmark, Resumption, corrections, replay, resumes
 from rlwatch.capture.wanted import Wanted
+from rlwatch.detect.config import config_of
 from rlwatch.detect.engine import Engine
 from rlwatch.runs.reader import read_summary
 from rlwatch.runs.records import Alert, StepRecord
@@ -72,7 +73,7 @@ class Session:
         if self.writer is None:
             self.writer = guard.run("opening the run directory", self._open, root, name, info)
         self._engine = Engine(
-            self._settings.rules(info.get("config", {}), self._leave_out), run=self.name, on_fault=self._leave_out
+            self._settings.rules(config_of(info), self._leave_out), run=self.name, on_fault=self._leave_out
         )
         self._acting = acting or Acting()
         self._judging = threading.RLock()  # the clock judges too; on_alert may close a Monitor

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from rlwatch.detect.config import config_of
 from rlwatch.detect.engine import Engine
 from rlwatch.detect.glance import in_question, walk
 from rlwatch.detect.rules import RULES
@@ -98,7 +99,7 @@ def _judge(run: Run, since_step: int, settings: Settings) -> tuple[list[Alert], 
         unchecked[rule] = f"it failed at step {step} and was left out from there on ({said:.200})"
         logger.error("rlwatch: the rule %s failed at step %d; the others go on.", rule, step, exc_info=error)
 
-    rules = settings.rules(_config(run), leave_out)
+    rules = settings.rules(config_of(run.info), leave_out)
     asked = in_question(rules, run.records)
     engine = Engine(asked, run=run.name, on_fault=leave_out)
     changes = []
@@ -217,8 +218,3 @@ def _verdict(run: Run, changes: Sequence[Alert], unchecked: dict[str, str]) -> s
     if span < TOO_EARLY or unchecked.keys() >= ESSENTIAL:
         return "insufficient"
     return "healthy"
-
-
-def _config(run: Run) -> dict[str, object]:
-    config = run.info.get("config")
-    return dict(config) if isinstance(config, dict) else {}

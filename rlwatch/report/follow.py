@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 from rlwatch.alerts.outbox import Outbox
+from rlwatch.detect.config import config_of
 from rlwatch.detect.engine import Engine
 from rlwatch.readers import Options, UnreadableError, load
 from rlwatch.runs.records import Alert, Run, StepRecord
@@ -137,7 +138,7 @@ class Follower:
             self._writer = RunWriter(self.run_dir, {**_info(run), **_of_settings(self._settings)})
         if self._open_outbox is not None:
             self._outbox = self._open_outbox(self.run_dir / "outbox" if self.run_dir is not None else None)
-        self._engine = Engine(self._settings.rules(_config(run)), run=name)
+        self._engine = Engine(self._settings.rules(config_of(run.info)), run=name)
 
     def _close(self) -> None:
         if self._outbox is not None:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from rlwatch.detect.advice import CHECK_REWARD, GO_BACK, STOP_AT_BEST_EVAL
-from rlwatch.detect.config import number_of
+from rlwatch.detect.config import is_unpaid, number_of
 from rlwatch.detect.forecast import REAL
 from rlwatch.detect.glance import Glance, best_so_far
 from rlwatch.detect.peak import Peak
@@ -31,7 +31,8 @@ class RewardHacking(Rule):
     `length/share_correct`, 16 at most. True is what is evaluated, and what is called correct, accuracy, gold or true;
     form is what is called format, length, penalty, tag. Parts of a sum compete, and one that is given up for a better
     one is no failure. So something must have risen: the training reward or another part, since the fallen one was at
-    its best, from its own start by four standard errors, and is at its own best now.
+    its best, from its own start by four standard errors, and is at its own best now. A function that weighs 0, where
+    the weights are known, is followed only for what it says is true: nobody is paid for it.
 
     - critical: what is true has lost half, there are ten values of it, and it is the training reward that has risen;
     - warning: what is true has lost a quarter; or another part that is no form has, and it is a form that has risen;
@@ -149,6 +150,8 @@ class RewardHacking(Rule):
         known = {self.__dict__[slot].name for slot in _SLOTS[: self._used]}
         for name in metrics:
             if name.startswith(("reward/", "eval/", "length/share")) and name not in known and _is_part(name):
+                if is_unpaid(self.config, name) and not _is_true(name):
+                    continue
                 if self._used == len(_SLOTS):
                     return
                 first = self.evaluations if name.startswith("eval/") else self.at_first
@@ -190,7 +193,10 @@ class RewardHacking(Rule):
         return error * (1 + self.unsure / max(1, part.kept - 2))
 
     def _has_risen(self, part: Peak, since: int, step: int) -> bool:
+        """What is paid for has, since that step."""
         if part.start is None or part.gain_step <= since or part.is_late(step, self.stale) or not part.is_at_best:
+            return False
+        if is_unpaid(self.config, part.name):
             return False
         return part.now - part.start > self.noise * self._sure(part, part.error_of_move)
 
