@@ -15,13 +15,13 @@ import argparse
 import gc
 import itertools
 import json
-import resource
 import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parent))
+from machine import memory, plain
 from simulated import simulate
 
 from rlwatch.detect.engine import Engine
@@ -57,23 +57,6 @@ def eventful() -> Iterator[StepRecord]:
 def _numbered(rows: Iterable[StepRecord]) -> Iterator[StepRecord]:
     for step, record in enumerate(rows, 1):
         yield StepRecord(step, 1.7e9 + 30.0 * step, record.metrics)
-
-
-def memory() -> float:
-    """Megabytes that this process has in the main memory now; the most that it ever had where that is not told."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text().split()[1])
-        return pages * resource.getpagesize() / 1e6
-    except OSError:
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3
-
-
-def plain() -> float:
-    """Milliseconds that a million additions of Python take just now."""
-    began, total = time.process_time(), 0.0
-    for _ in range(1_000_000):
-        total += 1.0
-    return 1e3 * (time.process_time() - began)
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

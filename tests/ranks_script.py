@@ -1,15 +1,19 @@
 """Trains a tiny policy on however many ranks torchrun started; not a test by itself, see test_ranks.py.
 
-Usage: torchrun --nproc_per_node N ranks_script.py OUT sound|faulty|sharded|deepspeed|stopping
+Usage: torchrun --nproc_per_node N ranks_script.py OUT sound|faulty|sharded|stopping ..., or OUT deepspeed
+
+Each is a training of its own, in OUT/<its name>; several are made in one start, which takes longer than a training.
 
 However many ranks share them, the completions are the same: what a prompt's k-th completion is depends on nothing else.
 """
 
 from __future__ import annotations
 
+import contextlib
 import sys
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import torch
 from datasets import Dataset
@@ -88,20 +92,24 @@ def train(out: Path, how: str) -> None:
     (out / f"steps.rank{torch.distributed.get_rank()}").write_text(str(trainer.state.global_step))
 
 
+def broken(*_: Any, **__: Any) -> None:
+    raise RuntimeError("broken on purpose")
+
+
 def main() -> None:
-    if sys.argv[2] != "deepspeed":  # which wants to do it itself
+    out, *kinds = sys.argv[1:]
+    if kinds != ["deepspeed"]:  # which wants to do it itself
         torch.distributed.init_process_group("gloo")
     else:
         import deepspeed
 
         deepspeed.init_distributed("gloo")
-    if sys.argv[2] == "faulty" and torch.distributed.get_rank() == 1:  # must not leave the others waiting
-
-        def broken(*_: Any, **__: Any) -> None:
-            raise RuntimeError("broken on purpose")
-
-        TRLListener._fill = TRLListener._saw_tokens = broken  # type: ignore[method-assign]
-    train(Path(sys.argv[1]), sys.argv[2])
+    for how in kinds:
+        with contextlib.ExitStack() as patched:
+            if how == "faulty" and torch.distributed.get_rank() == 1:  # must not leave the others waiting
+                for name in ("_fill", "_saw_tokens"):
+                    patched.enter_context(mock.patch.object(TRLListener, name, broken))
+            train(Path(out) / how, how)
     torch.distributed.destroy_process_group()
 
 

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +14,7 @@ from audit_truth import Seen, largest_error, listen
 from rlwatch.audit.read import read
 from rlwatch.audit.weights import LOSS_TYPES, Batch, gradient
 from tiny import PROMPTS, brevity, odd_digit, quiet
+from torchrun import torchrun
 
 TOLERANCE = 1e-5
 GRPO = [name for name in LOSS_TYPES if name != "rloo"]
@@ -230,21 +228,8 @@ def test_the_comparison_can_fail(make_trainer: Callable[..., Any]) -> None:
 @pytest.fixture(scope="module")
 def two_ranks(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """All loss types on two ranks under torchrun and gloo, one after the other, in one start."""
-    out, here = tmp_path_factory.mktemp("audit-ranks"), Path(__file__).parent
-    command = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2"]
-    done = subprocess.run(
-        [*command, str(here / "audit_ranks_script.py"), str(out)],
-        env={
-            **os.environ,
-            "PYTHONPATH": os.pathsep.join([str(here), *sys.path[1:]]),
-            "HF_HUB_OFFLINE": "1",
-            "OMP_NUM_THREADS": "1",
-        },
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
+    out = tmp_path_factory.mktemp("audit-ranks")
+    torchrun(2, "audit_ranks_script.py", out)
     return out
 
 

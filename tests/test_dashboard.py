@@ -16,6 +16,7 @@ import pytest
 
 pytest.importorskip("dash", reason="the extra `dashboard` is not installed")
 
+from components import text_of
 from rlwatch.runs.records import Advice, Alert, AlertState, Cause, Severity, StepRecord
 from rlwatch.runs.writer import RunWriter
 from rlwatch_dashboard import PortTakenError, create_app, feed, figures, numbers, run_in_background, theme
@@ -64,17 +65,6 @@ def new_run(root: Path, name: str = "run", steps: int = 0, **info: Any) -> RunWr
     for step in range(1, steps + 1):
         writer.append(record(step))
     return writer
-
-
-def text_of(component: Any) -> str:
-    """All text in a component, as a reader would see it."""
-    if component is None:
-        return ""
-    if isinstance(component, (list, tuple)):
-        return " ".join(text_of(part) for part in component)
-    if hasattr(component, "to_plotly_json"):
-        return text_of(getattr(component, "children", None))
-    return str(component)
 
 
 def update_of(run: Path, cursor: feed.Cursor) -> feed.Update:

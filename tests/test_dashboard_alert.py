@@ -13,6 +13,7 @@ import pytest
 
 pytest.importorskip("dash", reason="the extra `dashboard` is not installed")
 
+from components import text_of
 from rlwatch.detect.rules import RULES
 from rlwatch.runs import acks
 from rlwatch.runs.acks import ACKNOWLEDGE, SILENCE, Answer, read_answers, standing_of
@@ -25,7 +26,7 @@ from rlwatch_dashboard.feed import episodes_of
 from rlwatch_dashboard.figures import charts_for
 from rlwatch_dashboard.pages.runs_look import Looks
 from rlwatch_dashboard.roots import Roots
-from test_dashboard import alert, ask, new_run, record, text_of
+from test_dashboard import alert, ask, new_run, record
 
 EVIL = "<img src=x onerror='window.hacked=1'>/../a b?c#d"
 SAME = {"Origin": "http://localhost"}

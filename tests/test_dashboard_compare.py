@@ -14,6 +14,7 @@ import pytest
 
 pytest.importorskip("dash", reason="the extra `dashboard` is not installed")
 
+from components import text_of
 from report_runs import made_run
 from rlwatch.report.compare import Comparison, Group, compare
 from rlwatch.report.compare_sentences import sentences
@@ -56,14 +57,6 @@ def parts(tree: Any) -> Iterator[Any]:
     elif hasattr(tree, "to_plotly_json"):
         yield tree
         yield from parts(getattr(tree, "children", None))
-
-
-def text_of(tree: Any) -> str:
-    if isinstance(tree, (list, tuple)):
-        return " ".join(text_of(one) for one in tree)
-    if hasattr(tree, "to_plotly_json"):
-        return text_of(getattr(tree, "children", None))
-    return "" if tree is None else str(tree)
 
 
 def figures(tree: Any) -> dict[str, Any]:

@@ -18,6 +18,7 @@ pytest.importorskip("dash", reason="the extra `dashboard` is not installed")
 
 import polars as pl
 
+from components import text_of
 from rlwatch.runs.reader import read_records
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
 from rlwatch.runs.writer import RunWriter
@@ -88,14 +89,6 @@ def components(page: Any) -> Iterator[Any]:
     elif hasattr(page, "to_plotly_json"):
         yield page
         yield from components(getattr(page, "children", None))
-
-
-def text_of(page: Any) -> str:
-    if isinstance(page, (list, tuple)):
-        return " ".join(text_of(part) for part in page)
-    if hasattr(page, "to_plotly_json"):
-        return text_of(getattr(page, "children", None))
-    return "" if page is None else str(page)
 
 
 def links(page: Any) -> list[str]:

@@ -10,6 +10,7 @@ import pytest
 
 pytest.importorskip("dash", reason="the extra `dashboard` is not installed")
 
+from components import text_of
 from rlwatch.audit import audit
 from rlwatch.report.audit_sentences import headline, how_to_read, setup, size_sentence
 from rlwatch.runs.records import StepRecord
@@ -64,14 +65,6 @@ def parts_of(component: Any) -> list[Any]:
     if not hasattr(component, "to_plotly_json"):
         return []
     return [component, *parts_of(getattr(component, "children", None))]
-
-
-def text_of(component: Any) -> str:
-    if isinstance(component, (list, tuple)):
-        return " ".join(text_of(part) for part in component)
-    if hasattr(component, "to_plotly_json"):
-        return text_of(getattr(component, "children", None))
-    return "" if component is None else str(component)
 
 
 def page(root: Path) -> list[Any]:

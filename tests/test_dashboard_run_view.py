@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 pytest.importorskip("dash", reason="the extra `dashboard` is not installed")
 
+from components import text_of
 from rlwatch.runs.records import StepRecord
 from rlwatch.runs.writer import RunWriter
 from rlwatch_dashboard import axes, companions, create_app, feed, figures, followed, run_view, smoothing
@@ -36,16 +37,6 @@ AREAS = ("groups/solved", "groups/failed", "groups/stuck")
 def new_run(root: Path, name: str = "run", **info: Any) -> RunWriter:
     (root / name).mkdir(parents=True)
     return RunWriter(root / name, info)
-
-
-def text_of(component: Any) -> str:
-    if component is None:
-        return ""
-    if isinstance(component, (list, tuple)):
-        return " ".join(text_of(part) for part in component)
-    if hasattr(component, "to_plotly_json"):
-        return text_of(getattr(component, "children", None))
-    return str(component)
 
 
 def links_of(component: Any) -> list[tuple[str, str]]:

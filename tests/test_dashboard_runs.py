@@ -15,6 +15,7 @@ import pytest
 
 pytest.importorskip("dash", reason="the extra `dashboard` is not installed")
 
+from components import text_of
 from rlwatch.runs.records import StepRecord
 from rlwatch.runs.writer import RunWriter
 from rlwatch_dashboard import create_app
@@ -23,7 +24,7 @@ from rlwatch_dashboard.pages import runs as runs_page
 from rlwatch_dashboard.pages import runs_groups, runs_look, runs_rows
 from rlwatch_dashboard.pages.runs_look import Looks
 from rlwatch_dashboard.roots import Roots
-from test_dashboard import alert, new_run, record, resume, text_of
+from test_dashboard import alert, new_run, record, resume
 
 CONFIG = {"loss_type": "dapo", "learning_rate": 1e-5, "max_steps": 100}
 

@@ -10,8 +10,9 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from rlwatch.alerts.configured import VARIABLES, channels
 from rlwatch.cli import app
-from rlwatch.lab.campaign import ASIDE, MARK, Job, is_done, jobs_of, train_all
+from rlwatch.lab.campaign import ASIDE, MARK, Job, is_done, jobs_of, tell_nobody, train_all
 from rlwatch.lab.experiments import MODULES, find
 from rlwatch.lab.findings import document
 from rlwatch.lab.findings_charts import reward_for_tokens, timeline
@@ -59,6 +60,24 @@ def test_what_there_is_not_is_named() -> None:
         find("nothing")
     with pytest.raises(ValueError, match="no arm 'nothing': there are tight"):
         jobs_of(find("failure-room"), ["nothing"], [0], 16)
+
+
+def test_a_report_that_could_not_be_written_is_refused_before_anything_is_trained(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    done = CliRunner().invoke(app, ["lab", "mismatch", "--seeds", "1", "--out", str(tmp_path / "runs")])
+    assert done.exit_code == 2
+    assert "pip install 'rlwatch-monitor[dashboard]'" in done.output
+    assert not (tmp_path / "runs").exists()
+
+
+def test_nobody_is_told_of_trainings_that_fail_on_purpose(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in VARIABLES:
+        monkeypatch.setenv(name, "https://hooks.example.com/x" if "COMMAND" not in name else "false")
+    assert [channel.name for channel in channels() if channel.active]
+    tell_nobody()
+    assert not [channel.name for channel in channels() if channel.active]
 
 
 # --- outcomes, from runs made up to the step ------------------------------------------------------------------------
@@ -191,20 +210,48 @@ def test_a_silent_failure_and_a_loud_healthy_run_are_said(tmp_path: Path) -> Non
     )
 
 
+def test_a_run_that_falls_in_an_arm_that_was_to_be_quiet_has_failed(tmp_path: Path) -> None:
+    jobs = jobs_of(find("failure-room"), ["wide"], [0, 1, 2], 100)
+    for job in jobs:
+        made_up(tmp_path, job, dies_at=None, warned=None, reward=0.9)
+    for seed, falls in ((0, 61), (1, 93)):  # for good, and for the last rollout of eight updates
+        path = tmp_path / jobs[seed].name
+        (path / "metrics.rank0.jsonl").unlink()
+        writer = RunWriter(path, {})
+        for step in range(1, 101):
+            metrics = {"reward/mean": 0.9 if step < falls else 0.3, "rollouts/age": (step - 1) % 8, "tokens/total": 1.0}
+            writer.append(StepRecord(step, 0.0, metrics))
+        for step, severity in ((70, Severity.WARNING), (75, Severity.CRITICAL)):
+            if seed == 0:
+                writer.alert(
+                    Alert("reward-collapse", severity, AlertState.FIRING, since=step, step=step, time=0.0, value=0.3,
+                          reference=None, message="gone")
+                )  # fmt: skip
+    found = outcome(find("failure-room"), tmp_path, jobs)
+    assert [(told.fell, told.fall_told) for told in found.told] == [(89, 70), (None, None), (None, None)]
+    assert found.told[1].shown == 96, "its last rows say so, and they are one rollout's"
+    text = as_markdown(found, document(found, "x"))
+    assert (
+        "wide: 1 of 3 runs failed that should not have: over eight rollouts the reward lost a third of its best "
+        "(seed 0 by step 89, told of at step 70)." in text
+    )
+    assert "should have been quiet" not in text
+
+
 # --- real trainings -------------------------------------------------------------------------------------------------
 
 
 def test_runs_are_made_once_and_what_was_left_is_set_aside(tmp_path: Path) -> None:
     pytest.importorskip("trl")
-    left = tmp_path / "length-bias-grpo-seed0"
+    left = tmp_path / "mismatch-noise-seed0"
     left.mkdir()
     (left / "run.json").write_text("{}")
-    arguments = ["lab", "length-bias", "--seeds", "1", "--steps", "16", "--arms", "grpo,dapo", "--out", str(tmp_path)]
+    arguments = ["lab", "mismatch", "--seeds", "1", "--steps", "16", "--arms", "noise,same", "--out", str(tmp_path)]
     done = CliRunner().invoke(app, [*arguments, "--jobs", "1"])
     assert done.exit_code == 0, done.output
     assert "2 of 2 runs are done" in done.output
     assert (tmp_path / ASIDE / "unfinished" / left.name / "run.json").read_text() == "{}"
-    jobs = [Job("length-bias", arm, 0, 16) for arm in ("grpo", "dapo")]
+    jobs = [Job("mismatch", arm, 0, 16) for arm in ("noise", "same")]
     assert all(is_done(tmp_path, job) for job in jobs)
     assert not is_done(tmp_path, dataclasses.replace(jobs[0], steps=17)), "another number of steps is another run"
     before = {job.name: [record.metrics for record in read_records(tmp_path / job.name).items] for job in jobs}
@@ -220,15 +267,15 @@ def test_runs_are_made_once_and_what_was_left_is_set_aside(tmp_path: Path) -> No
     assert [{k: v for k, v in m.items() if k != "step_seconds"} for m in again] == [
         {k: v for k, v in m.items() if k != "step_seconds"} for m in before[jobs[0].name]
     ], "the same seed gives the same numbers, in another process too"
-    assert (tmp_path / "_reports" / "length-bias.html").is_file()
+    assert (tmp_path / "_reports" / "mismatch.html").is_file()
 
 
 def test_a_training_that_fails_is_named(tmp_path: Path) -> None:
     pytest.importorskip("trl")
     (tmp_path / ASIDE).write_text("a file where the first policies are to be kept")
-    arguments = ["lab", "length-bias", "--seeds", "1", "--steps", "16", "--arms", "grpo", "--out", str(tmp_path)]
+    arguments = ["lab", "mismatch", "--seeds", "1", "--steps", "16", "--arms", "same", "--out", str(tmp_path)]
     done = CliRunner().invoke(app, arguments)
     assert done.exit_code == 2
-    assert "length-bias-grpo-seed0 failed: " in done.output
+    assert "mismatch-same-seed0 failed: " in done.output
     assert "1 of the trainings failed; the same command goes on with them" in done.output
     assert not (tmp_path / "_reports").exists()

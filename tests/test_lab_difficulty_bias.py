@@ -27,11 +27,6 @@ from rlwatch.runs.reader import read_alerts, read_records  # noqa: E402
 EXPERIMENT = find("difficulty-bias")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="module")
 def start(first_policies: Path) -> Starts:
     return prepare(0, first_policies)

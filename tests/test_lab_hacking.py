@@ -28,11 +28,6 @@ EXPERIMENT = find("hacking")
 STEPS = 10
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="module")
 def start(first_policies: Path) -> FirstPolicy:
     return prepare(0, first_policies)

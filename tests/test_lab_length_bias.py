@@ -36,11 +36,6 @@ SHORT = 30
 """Steps after which, with five seeds, the gap had grown by 3.8 to 17.0 under grpo and by -0.7 to 1.1 under dr_grpo."""
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="module")
 def start(first_policies: Path) -> FirstPolicy:
     return first_policy(0, cache=first_policies)

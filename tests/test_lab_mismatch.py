@@ -26,11 +26,6 @@ EXPERIMENT = find("mismatch")
 STEPS = 3
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="module")
 def start(first_policies: Path) -> FirstPolicy:
     return prepare(0, first_policies)

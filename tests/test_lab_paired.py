@@ -15,19 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rlwatch.lab import paired
-from rlwatch.lab.experiment import (
-    Arm,
-    Claim,
-    Experiment,
-    Measure,
-    at_start,
-    change,
-    falls_from_best,
-    falls_to,
-    first_step,
-    number,
-    reaches,
-)
+from rlwatch.lab.experiment import Arm, Claim, Experiment, Measure
+from rlwatch.lab.measures import at_start, change, falls_from_best, falls_to, first_step, number, reaches
 from rlwatch.lab.paired import effect_size, mean_interval, pairs_needed, sign_flip
 from rlwatch.lab.verdicts import Judged, Measured, Verdict, judge
 from rlwatch.runs.records import StepRecord

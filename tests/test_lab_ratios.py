@@ -26,11 +26,6 @@ from rlwatch.runs.reader import read_records  # noqa: E402
 from rlwatch.runs.records import AlertState, StepRecord  # noqa: E402
 
 
-@pytest.fixture(scope="module", autouse=True)
-def one_thread() -> None:
-    torch.set_num_threads(1)
-
-
 @pytest.fixture(scope="module")
 def start(first_policies: Path) -> FirstPolicy:
     return warm_start(0, cache=first_policies)

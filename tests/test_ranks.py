@@ -4,9 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import math
-import os
-import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -15,34 +12,26 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from rlwatch.runs.reader import read_info, read_records
+from torchrun import torchrun
 
 Train = Callable[..., Path]
+
+
+TOGETHER = ("sound", "faulty", "stopping", "sharded")
+"""What two ranks train one after the other in one start."""
 
 
 @pytest.fixture(scope="module")
 def train(tmp_path_factory: pytest.TempPathFactory) -> Train:
     """Trains once on so many ranks, and gives the run directory."""
     done: dict[tuple[int, str], Path] = {}
-    here = Path(__file__).parent
 
     def on(ranks: int, how: str = "sound") -> Path:
         if (ranks, how) not in done:
+            kinds = TOGETHER if ranks == 2 and how in TOGETHER else (how,)
             out = tmp_path_factory.mktemp(f"ranks{ranks}")
-            command = [sys.executable, "-m", "torch.distributed.run", "--standalone", f"--nproc_per_node={ranks}"]
-            result = subprocess.run(
-                [*command, str(here / "ranks_script.py"), str(out), how],
-                env={
-                    **os.environ,
-                    "PYTHONPATH": os.pathsep.join([str(here), *sys.path[1:]]),
-                    "HF_HUB_OFFLINE": "1",
-                    "OMP_NUM_THREADS": "1",
-                },
-                capture_output=True,
-                text=True,
-                timeout=240,
-            )
-            assert result.returncode == 0, result.stdout + result.stderr
-            done[ranks, how] = out / "runs" / "run"
+            torchrun(ranks, "ranks_script.py", out, *kinds)
+            done.update({(ranks, kind): out / kind / "runs" / "run" for kind in kinds})
         return done[ranks, how]
 
     return on

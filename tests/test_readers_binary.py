@@ -105,6 +105,13 @@ def test_a_folder_of_runs_is_as_many(tmp_path: Path) -> None:
     assert files_of(str(elsewhere)) == [str(elsewhere / "link")]
 
 
+def test_a_file_whose_name_looks_like_a_pattern_is_itself(tmp_path: Path) -> None:
+    for name in ("run1.log", "run[1].log"):
+        (tmp_path / name).write_text("{'loss': 0.1}")
+    assert files_of(str(tmp_path / "run[1].log")) == [str(tmp_path / "run[1].log")]
+    assert files_of(str(tmp_path / "run[12].log")) == [str(tmp_path / "run1.log")]
+
+
 def test_a_long_run_is_read_fast(tmp_path: Path) -> None:
     path = tmp_path / "long"
     path.mkdir()

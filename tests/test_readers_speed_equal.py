@@ -104,15 +104,20 @@ class TestLinesOfJson:
         assert line(b"\xff") is None
 
     @QUICK
-    @example("a\r\nb\rc\n\nd\r")
-    @example("\r")
-    @example("a\r" + "x" * 70000 + "\r\ny")
-    @given(st.lists(st.sampled_from(["a", "é", "\n", "\r", "\r\n", "\f", "\u2028", "x" * 65535])).map("".join))
-    def test_lines_of_bytes_are_lines_of_text(self, tmp_path: Path, text: str) -> None:
+    @example("a\r\nb\rc\n\nd\r", 2)
+    @example("\r", 1)
+    @example("a\r" + "x" * 70000 + "\r\ny", 1 << 16)
+    @given(
+        st.lists(st.sampled_from(["a", "é", "\n", "\r", "\r\n", "\f", "\u2028", "x" * 9])).map("".join),
+        st.sampled_from([1, 2, 3, 7, 1 << 16]),
+    )
+    def test_lines_of_bytes_are_lines_of_text_wherever_blocks_end(self, tmp_path: Path, text: str, size: int) -> None:
         (tmp_path / "a").write_bytes(text.encode())
         source = Source(tmp_path / "a")
         wanted = text.replace("\r\n", "\n").replace("\r", "\n").removesuffix("\n").split("\n") if text else []
-        assert [one.decode() for one in source.utf8_lines()] == list(source.lines()) == wanted
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("rlwatch.readers.source.BLOCK", size)
+            assert [one.decode() for one in source.utf8_lines()] == list(source.lines()) == wanted
 
 
 TEXTS = [

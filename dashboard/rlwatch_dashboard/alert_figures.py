@@ -53,10 +53,8 @@ def _bands(episode: Episode, window: Window) -> list[dict[str, Any]]:
     """A tint from where it began, of each severity, to where it was over or to the end of the picture."""
     bands = []
     for band in episode.span()["bands"]:
-        start, end = (
-            max(band["from"], window.first),
-            window.last if band["to"] is None else min(band["to"], window.last),
-        )
+        start = max(band["from"], window.first)
+        end = window.last if band["to"] is None else min(band["to"], window.last)
         if start < end:
             bands.append(
                 {

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from datetime import datetime, timezone
 from typing import Any
 
-from dash import html
+from dash import dcc, html
 
 from rlwatch.runs.metrics import describe
 from rlwatch.runs.reader import Skipped
@@ -49,6 +49,12 @@ def metric_label(name: str, text: str) -> Any:
     lines = [name, metric.meaning, metric.unit and f"Unit: {metric.unit}", metric.formula]
     tip = "\n".join(line for line in lines if line)
     return html.Span(text, className="metric-label", tabIndex=0, **{"data-tip": tip})
+
+
+def graph(figure: dict[str, Any], **more: Any) -> Any:
+    """A chart that Plotly draws, as wide as there is room and without buttons of its own."""
+    config = {"displayModeBar": False, "responsive": True}
+    return dcc.Graph(figure=figure, config=config, responsive=True, **more)
 
 
 def skipped_list(skipped: Iterable[Skipped]) -> Any:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import polars as pl
@@ -276,12 +276,6 @@ def _cut(groups: list[Group]) -> list[Group]:
         return Text(text.shown[:longest], text.length) if text is not None else None
 
     return [
-        Group(
-            **{
-                **vars(group),
-                "prompt": cut(group.prompt),
-                "rows": [Row(row.copies, cut(row.text), row.found) for row in group.rows],
-            }
-        )
+        replace(group, prompt=cut(group.prompt), rows=[replace(row, text=cut(row.text)) for row in group.rows])
         for group in groups
     ]

@@ -62,8 +62,9 @@ def wrong(message: str) -> typer.Exit:
 
 def missing(extra: str, error: ImportError) -> typer.Exit:
     """Say which extra is not installed; the exit to raise."""
-    print(f"rlwatch: this needs an extra: pip install 'rlwatch-monitor[{extra}]' ({error})", file=sys.stderr)
-    return typer.Exit(2)
+    if "pip install" in str(error):  # it says so itself
+        return wrong(str(error))
+    return wrong(f"this needs an extra: pip install 'rlwatch-monitor[{extra}]' ({error})")
 
 
 def console() -> Console:

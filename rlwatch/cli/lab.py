@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import importlib.util
 import sys
 import threading
 from pathlib import Path
@@ -36,6 +37,8 @@ def lab(
             found.arm(arm)
     except ValueError as error:
         raise wrong(str(error)) from None
+    if seeds is not None and importlib.util.find_spec("plotly") is None:  # said before hours of training, not after
+        raise missing("dashboard", ImportError("plotly draws the curves of the report"))
     console = console_of()
     failed = []
     with page_beside(out, console) if page or keep_open else contextlib.nullcontext():

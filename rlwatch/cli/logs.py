@@ -57,7 +57,8 @@ def analyze(
 
     Exit code: 0 if nothing at or above --fail-on was found, 1 if something was, 2 if a path could not be read.
     """
-    from rlwatch.report.analyze_command import FORMATS, exit_code, read_and_judge, write
+    from rlwatch.report.analyze_command import exit_code, read_and_judge, write
+    from rlwatch.report.output import FORMATS
     from rlwatch.runs.records import Severity
 
     if format not in FORMATS:
@@ -108,8 +109,6 @@ def compare(
 
     try:
         code = run_compare(paths, by, format, output, options=options_of(every, []), console=console())
-    except ImportError as error:
-        raise missing("dashboard", error) from None
     except OSError as error:
         raise wrong(f"{output}: {error.strerror}") from None
     raise typer.Exit(code)

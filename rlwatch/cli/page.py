@@ -14,7 +14,7 @@ from typing import Annotated
 import typer
 from rich.console import Console
 
-from rlwatch.cli.common import RUNS, console, missing
+from rlwatch.cli.common import RUNS, console, missing, wrong
 
 
 def runs(
@@ -35,7 +35,7 @@ def dashboard(
         list[Path], typer.Argument(metavar="[RUNS]", help="The folders that hold run directories; one or several.")
     ] = [RUNS],  # noqa: B006
     host: Annotated[str, typer.Option(help="The address to listen on.")] = "127.0.0.1",
-    port: Annotated[int, typer.Option(help="The port to listen on.")] = 8050,
+    port: Annotated[int, typer.Option(help="The port to listen on; 0 takes a free one.", min=0, max=65535)] = 8050,
     token: Annotated[
         str | None,
         typer.Option(
@@ -54,6 +54,9 @@ def dashboard(
         from rlwatch_dashboard import serve
     except ImportError as error:
         raise missing("dashboard", error) from None
+    for root in roots:
+        if not root.is_dir():
+            print(f"rlwatch: there is no folder {root} yet; runs appear once one is written there", file=sys.stderr)
     names = ", ".join(map(str, roots))
     try:
         serve(
@@ -65,8 +68,7 @@ def dashboard(
             on_ready=lambda url: print(f"rlwatch: {names} on {url}", flush=True),
         )
     except (OSError, ValueError) as error:
-        print(f"rlwatch: {error}", file=sys.stderr)
-        raise typer.Exit(2) from None
+        raise wrong(str(error)) from None
 
 
 @contextlib.contextmanager

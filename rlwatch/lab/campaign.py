@@ -28,14 +28,13 @@ from pathlib import Path
 from typing import Any
 
 from rlwatch._version import __version__
+from rlwatch.alerts.configured import VARIABLES
 from rlwatch.lab.experiment import Experiment, run_name
 from rlwatch.lab.experiments import find
 from rlwatch.lab.own_loop import name_run, run_dir_of
 
 MARK = "lab.json"
 ASIDE = ".lab"
-_TELLING = ("RLWATCH_SLACK_WEBHOOK", "RLWATCH_APPRISE_URLS")
-"""What would send the lab's alerts to people."""
 
 
 @dataclass(frozen=True)
@@ -198,13 +197,18 @@ def _numbered(path: Path) -> Iterator[Path]:
         number += 1
 
 
+def tell_nobody() -> None:
+    """Forget, in this process, where alerts are sent to: these trainings fail on purpose."""
+    for name in VARIABLES:
+        os.environ.pop(name, None)
+
+
 def _begin(parent: int) -> None:
     """In a training's process: nothing is printed, for several would print at once, and nobody is told.
 
     It ends with the process that began it: another call might train the same run.
     """
-    for name in _TELLING:
-        os.environ.pop(name, None)
+    tell_nobody()
     sys.stdout = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115  # for as long as the process lives
     threading.Thread(target=_end_with, args=(parent,), name="rlwatch-lab", daemon=True).start()
 

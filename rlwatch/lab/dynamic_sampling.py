@@ -47,9 +47,6 @@ from rlwatch.lab.watched import QUIET
 GENERATIONS = 4
 """G, the completions a prompt gets: few, so that many groups have no variance."""
 
-GRADER_NOISE = 0.05
-"""Standard deviation of what a grader with noise adds to each reward: no two are the same, and no group is dead."""
-
 
 def prepare(seed: int, cache: Path | None = None) -> FirstPolicy:
     """The policy that every arm of a seed starts from; kept in a folder, if one is given."""

@@ -34,8 +34,8 @@ def kept(folder: Path | None, name: str, make: Callable[[], State]) -> State:
     if found is not None:
         assert isinstance(found, dict)
         return found
+    folder.mkdir(parents=True, exist_ok=True)  # before what takes long: where it cannot be made, that is known at once
     state = make()
-    folder.mkdir(parents=True, exist_ok=True)
     unfinished = path.with_name(f".{path.name}.{os.getpid()}")
     torch.save(state, unfinished)
     unfinished.replace(path)

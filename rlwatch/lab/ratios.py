@@ -32,12 +32,8 @@ from rlwatch.lab.experiment import Arm
 from rlwatch.lab.first_policy import FirstPolicy
 from rlwatch.lab.ppo_loop import PPO
 from rlwatch.lab.task import PROMPTS
-from rlwatch.lab.warm_start import warm_start
 
-
-def prepare(seed: int, cache: Path | None = None) -> FirstPolicy:
-    """The policy that every arm of a seed starts from; kept in a folder, if one is given."""
-    return warm_start(seed, cache=cache)
+prepare = dynamic_sampling.prepare
 
 
 def build(

@@ -1,4 +1,4 @@
-"""What every experiment needs: a quiet trainer, a watched training with a bar, and what came of it."""
+"""What every experiment needs: the settings of a quiet trainer, a watched training with a bar, what came of it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from rlwatch.capture.callback import RLWatchCallback
 from rlwatch.lab.experiment import Arm
 from rlwatch.lab.own_loop import run_dir_of
 from rlwatch.runs.reader import read_alerts, read_records
-from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
+from rlwatch.runs.records import Alert, AlertState, StepRecord
 
 QUIET: Mapping[str, Any] = MappingProxyType(
     {
@@ -73,13 +73,6 @@ class ArmResult:
             if alert.state is AlertState.FIRING:
                 firsts.setdefault(alert.rule, alert)
         return list(firsts.values())
-
-    @property
-    def first_alert(self) -> Alert | None:
-        """The first critical alert; without one, the first warning."""
-        told = [a for a in self.alerts if a.state is AlertState.FIRING and a.severity is not Severity.INFO]
-        critical = [a for a in told if a.severity is Severity.CRITICAL]
-        return next(iter(critical or told), None)
 
     def first(self, metric: str) -> float | None:
         """The mean of a metric over the first steps that have it; None if none has."""

@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 from rlwatch.readers.dicts import LENGTH, Found, dicts_in, open_dict
-from rlwatch.readers.fields import ROWS, Rows, is_log_row
+from rlwatch.readers.fields import Rows, check_count, is_log_row
 from rlwatch.readers.progress import Bars, Watch, steps_from
 from rlwatch.readers.rows import Log, Row
-from rlwatch.readers.source import HEAD, Source, UnreadableError, UnusableError
+from rlwatch.readers.source import HEAD, Source, UnreadableError
 from rlwatch.runs.aliases import framework_of
 
 if TYPE_CHECKING:
@@ -98,8 +98,7 @@ def _rows(lines: Iterable[str]) -> tuple[list[Row], list[Bars]]:
         for data in broken.line(line):
             rows.append(make.row(data))
             bars.append(watch.row())
-        if len(rows) > ROWS:
-            raise UnusableError(f"it has more than {ROWS} rows")
+        check_count(len(rows))
     return rows, bars
 
 

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import csv
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING
 
-from rlwatch.readers.fields import ROWS, STEP_KEYS, Rows, has_metrics
+from rlwatch.readers.fields import STEP_KEYS, Rows, check_count, has_metrics
 from rlwatch.readers.rows import NOTHING, Log, number
-from rlwatch.readers.source import HEAD, Source, UnreadableError, UnusableError
+from rlwatch.readers.source import HEAD, Source, UnreadableError
 from rlwatch.runs.aliases import normal
 
 if TYPE_CHECKING:
@@ -90,12 +91,12 @@ def _logs(header: Sequence[str], table: Iterator[list[str]]) -> list[Log]:
         rows = []
         for row in Rows().table(header, table):
             rows.append(row)
-            _check(len(rows))
+            check_count(len(rows))
         return [Log(rows, "csv", notes=_twice(names))]
     lines = []
     for cells in table:
         lines.append(cells)
-        _check(len(lines) * max(1, len(runs) // 10))
+        check_count(len(lines) * max(1, len(runs) // 10))
     logs = []
     for run, columns in runs.items():
         chosen = [*((place, name) for place, name in shared if name not in _AXES or name == "Step"), *columns]
@@ -110,14 +111,8 @@ def _logs(header: Sequence[str], table: Iterator[list[str]]) -> list[Log]:
 
 
 def _twice(names: Sequence[str]) -> list[str]:
-    seen: set[str] = set()
-    twice = {name for name in names if name in seen or seen.add(name)}  # type: ignore[func-returns-value]
-    return [f"several columns are called {name}: the last one is read" for name in sorted(twice - {""})[:5]]
-
-
-def _check(size: int) -> None:
-    if size > ROWS:
-        raise UnusableError(f"it has more than {ROWS} rows")
+    twice = sorted(name for name, count in Counter(names).items() if count > 1 and name)
+    return [f"several columns are called {name}: the last one is read" for name in twice[:5]]
 
 
 def _separator(line: str) -> str | None:

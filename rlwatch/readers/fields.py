@@ -7,6 +7,7 @@ from datetime import datetime
 from typing import Any
 
 from rlwatch.readers.rows import Row, number, numbers, step_of
+from rlwatch.readers.source import UnusableError
 from rlwatch.runs.aliases import is_known, normal
 
 STEP_KEYS = (
@@ -32,7 +33,7 @@ TIME_KEYS = ("_timestamp", "timestamp", "time", "Time", "wall_time", "Wall time"
 DEPTH = 4
 """How deep nested entries are looked into."""
 
-ROWS = 1_000_000
+MOST_ROWS = 1_000_000
 """More rows than this are no log of a training."""
 
 LAST_STEP = 10**15
@@ -162,6 +163,16 @@ def is_log_row(data: Mapping[str, Any], alone: bool = True) -> bool:
     """
     found = numbers(flat(data))
     return len(found) > (0 if alone else 1) and ("train_runtime" in found or any(map(is_known, found)))
+
+
+def check_count(rows: int) -> None:
+    """Refuse so many rows, where no training has as many.
+
+    Raises:
+        UnreadableError: They are too many.
+    """
+    if rows > MOST_ROWS:
+        raise UnusableError(f"it has more than {MOST_ROWS:,} rows")
 
 
 def has_metrics(rows: Sequence[Row]) -> bool:

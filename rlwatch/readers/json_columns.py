@@ -12,10 +12,9 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import chain, islice
 from typing import TYPE_CHECKING, overload
 
-from rlwatch.readers.fields import LAST_STEP, ROWS, Rows, plan_of
+from rlwatch.readers.fields import LAST_STEP, Rows, check_count, plan_of
 from rlwatch.readers.jsontext import line, lines_at_once
 from rlwatch.readers.rows import Row
-from rlwatch.readers.source import UnusableError
 from rlwatch.runs.table import Table
 
 if TYPE_CHECKING:
@@ -109,8 +108,7 @@ def columns_of(names: tuple[str, ...], lines: Iterator[bytes]) -> tuple[ColumnRo
             break
         blocks.append(block)
         count += len(part)
-        if count > ROWS:
-            raise UnusableError(f"it has more than {ROWS} rows")
+        check_count(count)
     rest = chain(begun, lines)
     if not blocks:
         return None, rest

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping
 from itertools import chain
 from typing import TYPE_CHECKING, Any
 
-from rlwatch.readers.fields import ROWS, Rows, has_metrics, is_log_row
+from rlwatch.readers.fields import Rows, check_count, has_metrics, is_log_row
 from rlwatch.readers.json_columns import columns_of
 from rlwatch.readers.jsontext import as_text, document, line
 from rlwatch.readers.rows import Log
@@ -75,8 +75,7 @@ def _lines(names: tuple[str, ...], lines: Iterator[bytes]) -> Log:
             broken += 1
             continue
         rows.append(make.row(value))
-        if len(rows) > ROWS:
-            raise UnusableError(f"it has more than {ROWS} rows")
+        check_count(len(rows))
     log = Log(rows, "jsonl")
     if broken:
         log.notes.append(f"{broken} line{'s' * (broken > 1)} that {'are' if broken > 1 else 'is'} no JSON left out")

@@ -60,6 +60,10 @@ class Options:
     correct: str | None = None
 
 
+FAULTS = (UnreadableError, RecursionError, OSError, MemoryError)
+"""What reading and judging a file may raise, whatever is in it."""
+
+
 class Reader(Protocol):
     """A module that reads one format."""
 
@@ -121,18 +125,21 @@ def load_all(paths: list[str], options: Options | None = None) -> Iterator[tuple
         for file in files_of(path):
             try:
                 yield file, load(file, options)
-            except UnreadableError as error:
-                yield file, error
-            except RecursionError:
-                yield file, UnreadableError("it is nested too deeply")
-            except (OSError, MemoryError) as error:
-                yield file, UnreadableError(f"it cannot be read: {error}")
+            except FAULTS as error:
+                yield file, UnreadableError(why_not(error))
+
+
+def why_not(error: BaseException) -> str:
+    """Why a file could not be read, in words, by what was raised: one of `FAULTS`."""
+    if isinstance(error, RecursionError):
+        return "it is nested too deeply"
+    return f"it cannot be read: {error}" if isinstance(error, (OSError, MemoryError)) else str(error)
 
 
 def files_of(path: str) -> list[str]:
     """The files that a path, a folder or a pattern stands for, sorted; not hidden ones, READMEs or labels."""
-    if path == "-" or not (os.path.isdir(path) or any(c in path for c in "*?[")):
-        return [path]
+    if path == "-" or os.path.isfile(path) or not (os.path.isdir(path) or any(c in path for c in "*?[")):
+        return [path]  # a file may be called run[1].log
     if not os.path.isdir(path):
         return sorted(glob.glob(path, recursive=True)) or [path]
     if _is_run(Path(path)):

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from rlwatch.readers.fields import STEP_KEYS, TIME_KEYS, unix_seconds
 from rlwatch.readers.loading import Options
-from rlwatch.readers.rollout_columns import is_rollouts
+from rlwatch.readers.rollout_columns import PARQUET, is_rollouts
 from rlwatch.readers.rows import Log, Row, step_of
 from rlwatch.readers.source import Source, UnreadableError
 from rlwatch.readers.tracker import tracker_log
@@ -20,7 +20,6 @@ from rlwatch.runs.aliases import is_known
 if TYPE_CHECKING:
     import polars as pl
 
-_MAGIC = b"PAR1"
 _RUNS = ("run_id", "run_name", "run", "_run")
 _OF_NO_USE = ("_runtime", "__index_level_0__", "id", "log_id", "space_id")
 _MOST = 100_000_000
@@ -28,7 +27,7 @@ _MOST = 100_000_000
 
 def sniff(source: Source) -> bool:
     """Whether it begins as a Parquet file does."""
-    return source.head.startswith(_MAGIC)
+    return source.head.startswith(PARQUET)
 
 
 def read(source: Source, options: Options) -> list[Log]:
@@ -53,20 +52,22 @@ def _frame(source: Source) -> pl.DataFrame:
     import polars as pl
 
     try:
-        with source.path.open("rb") if source.name != "stdin" else io.BytesIO() as file:
-            plain = file.read(len(_MAGIC)) == _MAGIC
-        data: Any = source.path if plain else source.whole()
-        schema = pl.read_parquet_schema(data if plain else io.BytesIO(data))
-        kept = _kept(schema)
-        rows = int(pl.scan_parquet(data if plain else io.BytesIO(data)).select(pl.len()).collect().item())
+        data: Any = source.path if source.is_plain else source.whole()
+        kept = _kept(pl.read_parquet_schema(_opened(data)))
+        rows = int(pl.scan_parquet(_opened(data)).select(pl.len()).collect().item())
         if rows * len(kept) > _MOST:
             raise UnreadableError(f"it is a table of {rows:,} rows and {len(kept):,} columns, larger than metrics are")
-        return pl.read_parquet(data if plain else io.BytesIO(data), columns=kept)
+        return pl.read_parquet(_opened(data), columns=kept)
     except UnreadableError:
         raise
     except (Exception, pl.exceptions.PanicException) as error:  # polars raises many kinds, and panics
         reason = str(error).strip().partition("\n")[0][:200]
         raise UnreadableError(f"it is a Parquet file that cannot be read: {reason}") from None
+
+
+def _opened(data: Any) -> Any:
+    """A path, or bytes as a file: polars closes a file that it has read."""
+    return io.BytesIO(data) if isinstance(data, bytes) else data
 
 
 def _kept(schema: Any) -> list[str]:

@@ -22,8 +22,6 @@ from rlwatch.runs.records import Run
 if TYPE_CHECKING:  # polars and numpy take longer to import than most logs to read
     from rlwatch.readers.rollout_runs import Dump
 
-__all__ = ["is_rollouts", "read", "read_directory", "sniff", "sniff_directory"]
-
 _ENDINGS = (".parquet", ".jsonl", ".ndjson", ".json", ".jsonl.gz", ".jsonl.zst", ".json.gz")
 _STEP = re.compile(r"(?:.*[_\-.]|.*step|)step[_\-=.]?(\d+)|completions_(\d+)|(\d+)", re.IGNORECASE)
 _EVALUATION = re.compile(r"(?:^|[_.-])(?:val|valid|validation|eval|evaluation)(?:[_.-]|$)", re.IGNORECASE)

@@ -15,9 +15,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from rlwatch.readers.rollout_columns import Kind
-from rlwatch.readers.rollout_objects import is_list, items, object_of, read_from
+from rlwatch.readers.rollout_objects import is_list, items, object_of
 from rlwatch.readers.rows import NOTHING, number
-from rlwatch.readers.source import BOMB_RATIO, BOMB_SIZE, LINE_LIMIT, Source, UnusableError
+from rlwatch.readers.source import LINE_LIMIT, Source, UnusableError, no_bomb, read_from
 
 if TYPE_CHECKING:
     import polars as pl
@@ -118,7 +118,7 @@ def _text(value: Any) -> str | None:
 
 def _blocks(source: Source) -> Iterator[bytes]:
     """Whole lines, about as many as make a block."""
-    size, packed = 0, source.path.stat().st_size if source.name != "stdin" else 1 << 62
+    size = 0
     with source.open() as file:
         while block := read_from(file, BLOCK):
             if not block.endswith(b"\n"):
@@ -128,5 +128,4 @@ def _blocks(source: Source) -> Iterator[bytes]:
                 block += rest
             yield block.removeprefix(codecs.BOM_UTF8) if size == 0 else block
             size += len(block)
-            if size > BOMB_SIZE and size > BOMB_RATIO * packed:
-                raise UnusableError(f"it unpacks to more than {BOMB_RATIO} times its size, as no log does")
+            no_bomb(size, source.packed_size)

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 import re
 from collections.abc import Iterable, Iterator
 from itertools import chain
-from typing import IO, Any
+from typing import Any
 
 from rlwatch.readers.rollout_columns import Kind
 from rlwatch.readers.source import LINE_LIMIT, Source, UnusableError
@@ -84,7 +83,7 @@ def object_of(line: str | bytes) -> dict[str, Any] | None:
 def items(source: Source) -> Iterator[dict[str, Any] | None]:
     """The objects of the file; None for what is none."""
     if is_list(source):
-        yield from _list_items(_chunks(source))
+        yield from _list_items(source.texts(1 << 20))
     else:
         yield from (object_of(line) for line in source.lines() if line.strip())
 
@@ -96,13 +95,6 @@ def _rows_of_text(text: str) -> Iterator[dict[str, Any] | None]:
         return _list_items(iter([text]), whole=False)
     lines = text.split("\n")
     return (object_of(line) for line in (lines[:-1] or lines) if line.strip())
-
-
-def _chunks(source: Source) -> Iterator[str]:
-    decoder = codecs.getincrementaldecoder(source.encoding)(errors="replace")
-    with source.open() as file:
-        while block := read_from(file, 1 << 20):
-            yield decoder.decode(block)
 
 
 _BETWEEN = re.compile(r"[\s,\[\ufeff]*")
@@ -131,15 +123,3 @@ def _list_items(chunks: Iterator[str], *, whole: bool = True) -> Iterator[dict[s
             yield item if isinstance(item, dict) else None
     if whole:
         yield None
-
-
-def read_from(file: IO[bytes], size: int, *, line: bool = False) -> bytes:
-    """So many bytes, or as many of a line.
-
-    Raises:
-        UnreadableError: The file, or its compression, is broken.
-    """
-    try:
-        return file.readline(size) if line else file.read(size)
-    except Exception as error:  # zlib's, zstd's and the file system's have nothing in common
-        raise UnusableError(f"it cannot be read: {error}") from None

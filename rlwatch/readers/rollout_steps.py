@@ -88,7 +88,7 @@ def trainings(segments: Iterable[Segment], notes: list[str]) -> list[list[Segmen
             part[:] = [kept for kept in part if kept[0] < segment[0]]
         part.append(segment)
     if resumed:
-        where = ", ".join(map(str, resumed[:5]))
+        where = ", ".join(map(str, resumed[:5])) + (f" and {len(resumed) - 5} more" if len(resumed) > 5 else "")
         notes.append(f"the step goes back to {where}: resumed there, and what came after it before is left out")
     return [part for part in parts if part]
 

@@ -73,9 +73,7 @@ def tables(
 
 def _scan(source: Source) -> tuple[pl.LazyFrame, Mapping[str, Any]]:
     try:
-        with source.path.open("rb") if source.name != "stdin" else io.BytesIO() as file:
-            plain = file.read(len(PARQUET)) == PARQUET
-        data: Any = source.path if plain else io.BytesIO(source.whole())
+        data: Any = source.path if source.is_plain else io.BytesIO(source.whole())
         lazy = pl.scan_parquet(data, glob=False, hive_partitioning=False)
         return lazy, lazy.collect_schema()
     except _REFUSED as error:

@@ -23,6 +23,8 @@ LINE_LIMIT = 64 << 20
 BOMB_SIZE, BOMB_RATIO = 64 << 20, 300
 """What unpacks to more than this, and to so many times its own size, is no log."""
 
+_GZIP, _ZSTD = b"\x1f\x8b", b"\x28\xb5\x2f\xfd"
+
 
 class UnreadableError(ValueError):
     """A file cannot be read: says what is wrong with it in words for a person, without its path."""
@@ -61,7 +63,7 @@ class Source:
     def head(self) -> bytes:
         """The first 64 KiB, decompressed: what a reader looks at to tell whether the file is one of its own."""
         with self.open() as file:
-            return _read(file, HEAD)
+            return read_from(file, HEAD)
 
     @cached_property
     def head_text(self) -> str:
@@ -100,9 +102,9 @@ class Source:
             raise UnreadableError(f"it cannot be opened: {error.strerror}") from None
         magic = raw.read(4)
         raw.seek(0)
-        if magic[:2] == b"\x1f\x8b":
+        if magic.startswith(_GZIP):
             return gzip.GzipFile(fileobj=raw)  # type: ignore[return-value]
-        if magic == b"\x28\xb5\x2f\xfd":
+        if magic.startswith(_ZSTD):
             return _zstd(raw)
         return raw
 
@@ -113,10 +115,19 @@ class Source:
             UnreadableError: It is larger than the limit, or its compression is broken.
         """
         with self.open() as file:
-            return _bounded(file, limit, self._packed_size)
+            return _bounded(file, limit, self.packed_size)
 
     @cached_property
-    def _packed_size(self) -> int:
+    def is_plain(self) -> bool:
+        """Its bytes on the disk are what it holds: it is not compressed, and not standard input."""
+        if self._stdin is not None:
+            return False
+        with self.path.open("rb") as file:
+            return not file.read(4).startswith((_GZIP, _ZSTD))
+
+    @cached_property
+    def packed_size(self) -> int:
+        """Bytes, as they lie there."""
         return len(self._stdin) if self._stdin is not None else self.path.stat().st_size
 
     def text(self, limit: int = WHOLE_LIMIT) -> str:
@@ -129,8 +140,7 @@ class Source:
         Raises:
             UnreadableError: A line is longer than 64 MiB, or the file's compression is broken.
         """
-        decoder = codecs.getincrementaldecoder(self.encoding)(errors="replace")
-        return _lines((decoder.decode(block, final=not block) for block in self._blocks()), "\n", "\r")
+        return _lines(self.texts(BLOCK), "\n", "\r")
 
     def utf8_lines(self) -> Iterator[bytes]:
         """The same in UTF-8, for parsers that take it: bytes that are no text are still in it.
@@ -140,17 +150,26 @@ class Source:
         """
         if self.encoding == "utf-16":
             return (line.encode() for line in self.lines())
-        blocks = self._blocks()
+        blocks = self._blocks(BLOCK)
         return _lines(chain([next(blocks).removeprefix(codecs.BOM_UTF8)], blocks), b"\n", b"\r")
 
-    def _blocks(self) -> Iterator[bytes]:
+    def texts(self, size: int) -> Iterator[str]:
+        """Everything as text, about so many bytes at a time.
+
+        Raises:
+            UnreadableError: The file's compression is broken.
+        """
+        decoder = codecs.getincrementaldecoder(self.encoding)(errors="replace")
+        return (decoder.decode(block, final=not block) for block in self._blocks(size))
+
+    def _blocks(self, at_once: int) -> Iterator[bytes]:
         """All its bytes, and then none: the last block is empty."""
         size, block = 0, b" "
         with self.open() as file:
             while block:
-                block = _read(file, BLOCK)
+                block = read_from(file, at_once)
                 size += len(block)
-                _no_bomb(size, self._packed_size)
+                no_bomb(size, self.packed_size)
                 yield block
 
 
@@ -160,16 +179,21 @@ def _lines(blocks: Iterable[AnyStr], newline: AnyStr, back: AnyStr) -> Iterator[
 
 
 def _lines_by_block(blocks: Iterable[AnyStr], newline: AnyStr, back: AnyStr) -> Iterator[list[AnyStr]]:
-    rest = newline[:0]
+    begun: list[AnyStr] = []  # pieces of a line: put together once, however many blocks it goes through
+    size = 0
     for block in blocks:
-        text = rest + block
-        cut = text.rfind(newline) + 1
-        cut = max(cut, text.rfind(back, cut, -1) + 1)
-        yield _split(text[:cut], newline, back)
-        rest = text[cut:]
-        if len(rest) > LINE_LIMIT:
+        ends = newline in block or back in block or (begun and begun[-1].endswith(back))
+        begun.append(block)
+        size += len(block)
+        if ends:
+            text = newline[:0].join(begun)
+            cut = text.rfind(newline) + 1
+            cut = max(cut, text.rfind(back, cut, -1) + 1)
+            yield _split(text[:cut], newline, back)
+            begun, size = [text[cut:]], len(text) - cut
+        if size > LINE_LIMIT:
             raise UnusableError(f"it has a line of more than {LINE_LIMIT >> 20} MiB")
-    yield _split(rest, newline, back)
+    yield _split(newline[:0].join(begun), newline, back)
 
 
 def _split(text: AnyStr, newline: AnyStr, back: AnyStr) -> list[AnyStr]:
@@ -182,24 +206,34 @@ def _split(text: AnyStr, newline: AnyStr, back: AnyStr) -> list[AnyStr]:
     return lines if lines[-1] else lines[:-1]
 
 
-def _read(file: IO[bytes], size: int) -> bytes:
+def read_from(file: IO[bytes], size: int, *, line: bool = False) -> bytes:
+    """So many bytes, or as many of a line.
+
+    Raises:
+        UnreadableError: The file, or its compression, is broken.
+    """
     try:
-        return file.read(size)
+        return file.readline(size) if line else file.read(size)
     except Exception as error:  # zlib's, zstd's and the file system's have nothing in common
         raise UnusableError(f"it cannot be read: {error}") from None
 
 
-def _no_bomb(size: int, packed: int) -> None:
+def no_bomb(size: int, packed: int) -> None:
+    """Refuse what has been unpacked to so many bytes, of so many packed ones, where no log does that.
+
+    Raises:
+        UnreadableError: It is such a file.
+    """
     if size > BOMB_SIZE and size > BOMB_RATIO * packed:
         raise UnusableError(f"it unpacks to more than {BOMB_RATIO} times its size, as no log does")
 
 
 def _bounded(file: IO[bytes], limit: int, packed: int = 1 << 62) -> bytes:
     parts, size = [], 0
-    while block := _read(file, 1 << 20):
+    while block := read_from(file, 1 << 20):
         parts.append(block)
         size += len(block)
-        _no_bomb(size, packed)
+        no_bomb(size, packed)
         if size > limit:
             raise UnreadableError(f"it is larger than {limit >> 20} MiB, which is more than is read at once")
     return b"".join(parts)

@@ -57,7 +57,7 @@ def _opened(source: Source, notes: list[str]) -> Iterator[sqlite3.Connection]:
     with tempfile.TemporaryDirectory(prefix="rlwatch-") as folder:
         path, how = source.path, "mode=ro"
         log = path.with_name(path.name + "-wal")
-        if source.name == "stdin" or not _is_plain(path):
+        if not source.is_plain:
             path, how = Path(folder) / "database", "immutable=1"
             path.write_bytes(source.whole())
         elif source.head[18:19] == _WAL_MODE and not (log.is_file() and log.stat().st_size):
@@ -74,11 +74,6 @@ def _opened(source: Source, notes: list[str]) -> Iterator[sqlite3.Connection]:
             notes.append("its folder may not be written to: the newest rows may be missing")
         with closing(connection):
             yield connection
-
-
-def _is_plain(path: Path) -> bool:
-    with path.open("rb") as file:
-        return file.read(len(_MAGIC)) == _MAGIC
 
 
 def _connect(path: Path, how: str) -> sqlite3.Connection:

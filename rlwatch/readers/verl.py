@@ -15,12 +15,12 @@ from typing import TYPE_CHECKING, Any
 
 from rlwatch.readers.console import plain
 from rlwatch.readers.dicts import parse
-from rlwatch.readers.fields import ROWS, Rows
+from rlwatch.readers.fields import Rows, check_count
 from rlwatch.readers.jsontext import as_text
 from rlwatch.readers.jsontext import line as json_line
 from rlwatch.readers.rows import Log, Row, step_of
 from rlwatch.readers.settings import simple_settings
-from rlwatch.readers.source import Source, UnreadableError, UnusableError
+from rlwatch.readers.source import Source, UnreadableError
 from rlwatch.runs.aliases import RAW
 
 if TYPE_CHECKING:
@@ -72,7 +72,7 @@ def _file_logger(source: Source) -> Log:
             rows.append(row)
         elif value != {}:
             broken += 1
-        _check(log)
+        check_count(len(rows))
     if broken:
         log.notes.append(f"{broken} line{'s' * (broken > 1)} without a step's data left out")
     return log
@@ -99,15 +99,10 @@ def _console(source: Source) -> Log:
             row = make.row(data)
             row.step = int(match[1])
             rows.append(row)
-            _check(log)
+            check_count(len(rows))
     if config.found:
         log.info["config"] = simple_settings(config.found)
     return log
-
-
-def _check(log: Log) -> None:
-    if len(log.rows) > ROWS:
-        raise UnusableError(f"it has more than {ROWS} rows")
 
 
 class _Config:

@@ -1,4 +1,4 @@
-"""`rlwatch analyze`: reads, judges, reports; what the command line says is in `cli.py`."""
+"""`rlwatch analyze`: reads, judges, reports; what the command line says is in `cli/logs.py`."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from pathlib import Path
 
 from rich.console import Console
 
-from rlwatch.readers import Options, UnreadableError, load
-from rlwatch.readers.loading import files_of
+from rlwatch.readers import Options, load
+from rlwatch.readers.loading import FAULTS, files_of, why_not
 from rlwatch.report.analysis import Analysis, analyze_run
 from rlwatch.report.as_json import report
+from rlwatch.report.output import draw
+from rlwatch.report.output import write as put
 from rlwatch.runs.records import Severity
 from rlwatch.settings import Chooser
-
-FORMATS = ("text", "json", "html")
 
 
 def read_and_judge(
@@ -47,12 +47,8 @@ def read_and_judge(
             for run in load(file, options):
                 settings = chooser.of(None if file == "-" else file, run.info)
                 found.append(analyze_run(run, since_step=since_step, settings=settings))
-        except UnreadableError as error:
-            unreadable[file] = str(error)
-        except RecursionError:
-            unreadable[file] = "it is nested too deeply"
-        except (OSError, MemoryError) as error:
-            unreadable[file] = f"it cannot be read: {error}"
+        except FAULTS as error:
+            unreadable[file] = why_not(error)
     return found, unreadable
 
 
@@ -74,17 +70,13 @@ def write(
     """
     if format == "text":
         _write_text(analyses, unreadable, output, console, gpu_hour_price, gpus)
-        return
-    if format == "json":
+    elif format == "json":
         text = json.dumps(report(analyses, unreadable), ensure_ascii=False, allow_nan=False, indent=1)
+        put(text + "\n", output)
     else:
         from rlwatch.report.html import html_report
 
-        text = html_report(analyses, unreadable, gpu_hour_price=gpu_hour_price, gpus=gpus)
-    if output is None:
-        sys.stdout.write(text + "\n")
-    else:
-        output.write_text(text + "\n", encoding="utf-8")
+        put(html_report(analyses, unreadable, gpu_hour_price=gpu_hour_price, gpus=gpus) + "\n", output)
 
 
 def exit_code(analyses: Sequence[Analysis], unreadable: dict[str, str], fail_on: Severity) -> int:
@@ -104,14 +96,9 @@ def _write_text(
 ) -> None:
     from rlwatch.report.text import run_report, runs_report
 
-    if output is not None:
-        with output.open("w", encoding="utf-8") as file:
-            _write_text(analyses, unreadable, None, Console(file=file, width=120), gpu_hour_price, gpus)
-        return
     if len(analyses) > 1:
-        console.print(runs_report(analyses, unreadable))
+        draw([runs_report(analyses, unreadable)], output, console)
         return
-    for analysis in analyses:
-        console.print(run_report(analysis, gpu_hour_price=gpu_hour_price, gpus=gpus))
+    draw([run_report(analysis, gpu_hour_price=gpu_hour_price, gpus=gpus) for analysis in analyses], output, console)
     for path, why in unreadable.items():
         print(f"rlwatch: could not read {path}: {why}", file=sys.stderr)

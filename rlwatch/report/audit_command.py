@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -15,9 +14,9 @@ from rlwatch.report.as_json import plain_json
 from rlwatch.report.audit_html import audit_html
 from rlwatch.report.audit_measured import Measured, measured
 from rlwatch.report.audit_text import audit_report, measured_report
+from rlwatch.report.output import FORMATS, draw, write
 from rlwatch.runs.records import Severity
 
-FORMATS = ("text", "json", "html")
 FAIL_ON = ("never", "info", "warning", "critical")
 
 
@@ -39,19 +38,11 @@ def run_audit(
         raise ValueError(f"--fail-on {fail_on}: there is {', '.join(FAIL_ON)}")
     found, seen = _look(path, silence)
     if format == "text":
-        report = Group(*measured_report(seen)) if found is None else audit_report(found, seen)
-        if output is None:
-            console.print(report)
-        else:
-            with open(output, "w", encoding="utf-8") as file:
-                Console(file=file, width=120).print(report)
+        draw([Group(*measured_report(seen)) if found is None else audit_report(found, seen)], output, console)
     else:
         data = {**(found.to_dict() if found is not None else {}), "measured": seen.to_dict() if seen else None}
         text = audit_html(found, seen) if format == "html" else json.dumps(plain_json(data), indent=2) + "\n"
-        if output is None:
-            sys.stdout.write(text)
-        else:
-            output.write_text(text, encoding="utf-8")
+        write(text, output)
     if fail_on == "never" or found is None:
         return 0
     return int(any(lint.severity.rank >= Severity(fail_on).rank for lint in found.lints))

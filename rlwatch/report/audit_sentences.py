@@ -38,8 +38,8 @@ def headline(found: Audit) -> str:
     config = found.config
     scaled = SCALED[config.scale_rewards] if config.is_policy else ""
     who = WHO[config.aggregation]
-    if not config.is_policy:
-        who = who.replace("answer", "text" if config.objective == "supervised" else "answer")
+    if config.objective == "supervised":
+        who = who.replace("answer", "text")
     return f"{config.trainer}, {_loss(found)}: {who}{scaled}."
 
 

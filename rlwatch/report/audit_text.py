@@ -14,9 +14,7 @@ from rlwatch.audit.lints import Lint
 from rlwatch.audit.places import Place
 from rlwatch.report.audit_measured import FAMILIES, Measured
 from rlwatch.report.audit_sentences import formula, headline, how_to_read, setup, size_sentence
-from rlwatch.runs.records import Severity
-
-_SEVERITY = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+from rlwatch.report.colours import SEVERITY_STYLES
 
 
 def audit_report(found: Audit, seen: Measured = Measured()) -> RenderableType:  # noqa: B008  # it is frozen
@@ -138,7 +136,8 @@ def _lint(lint: Lint) -> RenderableType:
     table.add_column(no_wrap=True)
     table.add_column(overflow="fold")
     table.add_row(
-        Text(f"  {lint.severity.value}", _SEVERITY[lint.severity]), f"[bold]{lint.name}[/]  {escape(lint.message)}"
+        Text(f"  {lint.severity.value}", SEVERITY_STYLES[lint.severity.value]),
+        f"[bold]{lint.name}[/]  {escape(lint.message)}",
     )
     table.add_row("", f"{escape(lint.why)} [dim]\\[{escape(lint.source)}][/]")
     table.add_row("", f"[dim]{escape(lint.setting)}:[/] {escape(lint.advice)}")

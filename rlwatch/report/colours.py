@@ -13,6 +13,9 @@ SEVERITIES = {"critical": "#dc3a44", "warning": "#c27800", "info": "#4a82d9"}
 SEVERITY_FILLS = {"critical": "#cf2f3a", "warning": "#a06200", "info": "#3a6fc4"}
 """The same, dark enough for small white letters on them (4.5:1)."""
 
+SEVERITY_STYLES = {"critical": "bold red", "warning": "yellow", "info": "cyan"}
+"""The same at a terminal, as rich takes it."""
+
 METRIC_COLOURS = {
     "entropy/mean": VIOLET,
     "groups/solved": SOLVED,

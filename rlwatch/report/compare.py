@@ -153,7 +153,7 @@ def compare(analyses: Sequence[Analysis], by: Sequence[str] = ()) -> Comparison:
 
 
 def _group(one: Grouped, outcomes: Sequence[Outcome], level: float | None, in_tokens: bool) -> Group:
-    times, had = _times(outcomes)
+    times, had = collapse_times(outcomes)
     curve = kaplan_meier(times, had)
     spent = [] if level is None else [s for o in outcomes if (s := o.spent_to_reach(level, in_tokens=in_tokens))]
     return Group(
@@ -179,7 +179,10 @@ def _pairs(groups: Sequence[Group]) -> list[Pair]:
     alpha = ALPHA / max(1, len(two))
     least_p_values = holm([least_p(len(a.finals), len(b.finals)) for a, b in two])
     p_values = [permutation_test(a.finals, b.finals) for a, b in two]
-    collapses = [log_rank(_times(a.outcomes), _times(b.outcomes)) if _both_watched(a, b) else None for a, b in two]
+    collapses = [
+        log_rank(collapse_times(a.outcomes), collapse_times(b.outcomes)) if _both_watched(a, b) else None
+        for a, b in two
+    ]
     adjusted = iter(holm([test.p_permutation for test in collapses if test is not None]))
     pairs = []
     rows = zip(two, p_values, holm(p_values), least_p_values, collapses, strict=True)
@@ -213,7 +216,7 @@ def _both_watched(a: Group, b: Group) -> bool:
     return a.watched > 1 and b.watched > 1
 
 
-def _times(outcomes: Sequence[Outcome]) -> tuple[list[float], list[bool]]:
+def collapse_times(outcomes: Sequence[Outcome]) -> tuple[list[float], list[bool]]:
     """Step of the collapse or of the end, and which it is, of the runs in which a collapse would have been seen."""
     seen = [(o.collapse_step, o.last_step) for o in outcomes if o.collapse_known]
     times = [float(last or 0 if collapse is None else collapse) for collapse, last in seen]

@@ -1,4 +1,4 @@
-"""`rlwatch compare`: reads, judges, groups, compares; what the command line says is in `cli.py`."""
+"""`rlwatch compare`: reads, judges, groups, compares; what the command line says is in `cli/logs.py`."""
 
 from __future__ import annotations
 
@@ -14,9 +14,8 @@ from rlwatch.report.analyze_command import read_and_judge
 from rlwatch.report.compare import Comparison, compare
 from rlwatch.report.compare_json import comparison_json
 from rlwatch.report.compare_text import comparison_report
+from rlwatch.report.output import FORMATS, draw, write
 from rlwatch.settings import SettingsError
-
-FORMATS = ("text", "json", "html")
 
 
 def run_compare(
@@ -33,7 +32,7 @@ def run_compare(
     Args:
         paths: Files, run directories, folders or patterns.
         by: See [`group_runs`][rlwatch.report.grouping.group_runs].
-        format: One of [`FORMATS`][rlwatch.report.compare_command.FORMATS].
+        format: One of [`FORMATS`][rlwatch.report.output.FORMATS].
         output: The file; None for standard output.
         options: What a person says about the files.
         console: Where text goes; one as wide as the terminal, or 140 where there is none.
@@ -59,20 +58,14 @@ def run_compare(
         comparison = compare(analyses, by)
     except ValueError as error:
         return _fail(str(error))
-    if format != "text":
+    if format == "text":
+        draw([comparison_report(comparison)], output, console)
+    else:
         try:
             text = _file(comparison, unreadable, format)
         except ImportError as error:
             return _fail(str(error))
-        if output is None:
-            sys.stdout.write(text)
-        else:
-            output.write_text(text, encoding="utf-8")
-    elif output is None:
-        console.print(comparison_report(comparison))
-    else:
-        with output.open("w", encoding="utf-8") as file:
-            Console(file=file, width=120).print(comparison_report(comparison))
+        write(text, output)
     return 2 if unreadable else 0
 
 

@@ -15,7 +15,7 @@ from rich.text import Text
 from rlwatch.report.compare import Comparison, Group
 from rlwatch.report.compare_rows import Rows, group_rows, legend, pair_rows, run_rows
 from rlwatch.report.compare_sentences import AT_ONCE, sentences
-from rlwatch.report.text import TONES
+from rlwatch.report.text import VERDICT_STYLES
 
 GAP = 2
 LONGEST = 40
@@ -76,7 +76,7 @@ def _runs(groups: Sequence[Group]) -> RenderableType:
     for group in groups:
         rows.append([group.name, *[""] * (len(titles) - 1)])
         rows += [[f"· {name}", *cells] for name, *cells in run_rows(group.outcomes).rows]
-    return _Table(Rows(titles, rows), [t for t in titles if t not in ("run", "verdict")], TONES)
+    return _Table(Rows(titles, rows), [t for t in titles if t not in ("run", "verdict")], VERDICT_STYLES)
 
 
 def _line(text: str) -> RenderableType:

@@ -27,12 +27,21 @@ _HOW: dict[str, dict[str, str]] = {
     "advantage/": {"": "log the mean advantage"},
     "reward/": {"": "log the mean reward of the generated completions"},
     "length/": {"": "log the length of each completion, and whether it was correct"},
+    "clip/": {
+        "trl": f"TRL logs clip_ratio; for both sides, token by token, {_WATCH}",
+        "": "log the share of the tokens whose ratio is clipped, low and high apart",
+    },
+    "kl/": {"": "log the KL to the reference model, in nats per token; without a reference there is nothing to check"},
+    "grad/regulariser_norm": {
+        "trl": _WATCH,
+        "": "log the norm of the gradient of the regulariser alone; without a regulariser there is nothing to check",
+    },
     "grad/": {
         "trl": f"TRL logs grad_norm; for the policy's part of it {_WATCH}",
         "": "log the norm of the gradient before clipping",
     },
 }
-"""By how a metric's name begins, and by framework; an empty one is for all others."""
+"""By how a metric's name begins, the first that fits, and by framework; an empty one is for all others."""
 
 
 def how_to_log(name: str, framework: str | None) -> str:

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 
 from rlwatch.detect.streaming import Ewma
 from rlwatch.report.analysis import ESSENTIAL, Analysis
 from rlwatch.report.grouping import seed_of
 from rlwatch.report.sentences import first_critical
-from rlwatch.report.waste import completions_a_step
-from rlwatch.runs.records import Run, StepRecord
+from rlwatch.report.waste import completions_a_step, finite
+from rlwatch.runs.records import Run
 
 HALF_LIFE = 10.0
 """Optimizer steps; a smoothed reward counts once there are as many: a mean of a few values is as noisy as they are."""
@@ -98,7 +97,7 @@ def _final_reward(run: Run) -> float | None:
         return None
     first, last = run.records[0].step, run.records[-1].step
     begin = last - LAST * (last - first + 1)
-    found = [v for r in run.records if r.step > begin and (v := _finite(r, "reward/mean")) is not None]
+    found = [v for r in run.records if r.step > begin and (v := finite(r, "reward/mean")) is not None]
     return sum(found) / len(found) if found else None
 
 
@@ -109,11 +108,11 @@ def _curve(run: Run) -> tuple[tuple[int, float, float | None], ...]:
     tokens: float | None = 0.0 if completions is not None else None
     before, first = 0, None
     for record in run.records:
-        length = _finite(record, "length/mean")
+        length = finite(record, "length/mean")
         known = tokens is not None and completions is not None and length is not None
         tokens = tokens + length * completions * max(1, record.step - before) if known else None  # type: ignore[operator]
         before = record.step
-        reward = _finite(record, "reward/mean")
+        reward = finite(record, "reward/mean")
         if reward is None:
             continue
         first = record.step if first is None else first
@@ -121,8 +120,3 @@ def _curve(run: Run) -> tuple[tuple[int, float, float | None], ...]:
         if record.step - first + 1 >= HALF_LIFE:
             found.append((record.step, level, tokens))
     return tuple(found)
-
-
-def _finite(record: StepRecord, name: str) -> float | None:
-    value = record.metrics.get(name)
-    return value if value is not None and math.isfinite(value) else None

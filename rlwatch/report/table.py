@@ -13,7 +13,7 @@ from rich.text import Text
 from rlwatch.report.words import headline
 from rlwatch.runs.reader import RunSummary, Skipped
 
-TONES = {"good": "green", "info": "cyan", "warning": "yellow", "critical": "bold red", "unknown": "dim"}
+TONE_STYLES = {"good": "green", "info": "cyan", "warning": "yellow", "critical": "bold red", "unknown": "dim"}
 
 
 def runs_table(runs: Sequence[RunSummary], skipped: Sequence[Skipped]) -> RenderableType:
@@ -34,7 +34,7 @@ def runs_table(runs: Sequence[RunSummary], skipped: Sequence[Skipped]) -> Render
             number(run, "entropy/mean"),
             number(run, "groups/zero_std"),
             ago(time.time() - run.last.time) if run.last else "–",
-            Text(sentence.text, style=TONES[sentence.tone]),
+            Text(sentence.text, style=TONE_STYLES[sentence.tone]),
         )
     notes = [Text(f"skipped {item.path}: {item.why}", style="dim") for item in skipped]
     return Group(*([table] if runs else []), *notes)

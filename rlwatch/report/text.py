@@ -11,21 +11,22 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
-from rlwatch.report.analysis import Analysis
+from rlwatch.report.analysis import VERDICTS, Analysis
+from rlwatch.report.colours import SEVERITY_STYLES
 from rlwatch.report.remarks import in_lines, remarks
 from rlwatch.report.replay import in_a_word, what_was_set
 from rlwatch.report.sentences import span, verdict_sentence, waste_sentence
 from rlwatch.runs.records import Alert, AlertState, Run, Severity
 from rlwatch.runs.table import glimpses
 
-TONES = {
+VERDICT_STYLES = {
     "failed": "bold red",
     "degraded": "red",
     "at-risk": "yellow",
     "healthy": "green",
     "insufficient": "dim",
 }
-_SEVERITY = {Severity.CRITICAL: "bold red", Severity.WARNING: "yellow", Severity.INFO: "cyan"}
+"""How each verdict looks at a terminal."""
 
 
 def run_report(analysis: Analysis, *, gpu_hour_price: float | None = None, gpus: int = 1) -> RenderableType:
@@ -43,15 +44,18 @@ def run_report(analysis: Analysis, *, gpu_hour_price: float | None = None, gpus:
             f"{run.path} · {run.format}" + (f" · {run.framework}" if run.framework else "") + f" · {span(analysis)}",
             "dim",
         ),
-        Text(verdict_sentence(analysis), style=TONES[analysis.verdict]),
+        Text(verdict_sentence(analysis), style=VERDICT_STYLES[analysis.verdict]),
     ]
     if analysis.settings.source or analysis.by_default is not None:
         parts += [_heading(f"Set by {analysis.settings.source or 'rules in Python'}"), *_what_was_set(analysis)]
     if len(analysis.changes) > 1:
         parts += [_heading("Timeline"), _timeline(analysis.changes)]
     for alert in analysis.alerts:
-        parts += [_heading(f"{alert.severity.value} · {alert.rule}", _SEVERITY[alert.severity]), _alert(alert)]
-    wasted = waste_sentence(analysis.waste, gpu_hour_price, gpus) if analysis.waste else None
+        parts += [
+            _heading(f"{alert.severity.value} · {alert.rule}", SEVERITY_STYLES[alert.severity.value]),
+            _alert(alert),
+        ]
+    wasted = waste_sentence(analysis.waste, gpu_hour_price, gpus)
     if wasted:
         parts += [_heading("What taught nothing"), Padding(Text(wasted), (0, 0, 0, 2))]
     about = in_lines(remarks(run, analysis.settings.silenced_lints), run.path)
@@ -66,8 +70,6 @@ def run_report(analysis: Analysis, *, gpu_hour_price: float | None = None, gpus:
 
 def runs_report(analyses: Sequence[Analysis], unreadable: Mapping[str, str]) -> RenderableType:
     """Many runs: a line each, the worst first, and under it what could not be read and why."""
-    from rlwatch.report.analysis import VERDICTS
-
     table = Table(box=None, padding=(0, 2, 0, 0), header_style="dim")
     table.add_column("run", overflow="fold", ratio=3)
     table.add_column("verdict", no_wrap=True)
@@ -80,7 +82,7 @@ def runs_report(analyses: Sequence[Analysis], unreadable: Mapping[str, str]) -> 
         told = [c.step for c in analysis.changes if c.severity is not Severity.INFO and c.state is AlertState.FIRING]
         table.add_row(
             escape(analysis.run.name),
-            Text(analysis.verdict, style=TONES[analysis.verdict]),
+            Text(analysis.verdict, style=VERDICT_STYLES[analysis.verdict]),
             str(analysis.run.records[-1].step) if analysis.run.records else "–",
             reward_from_to(analysis.run),
             f"step {min(told)}" if told else "–",
@@ -144,7 +146,7 @@ def _timeline(changes: Sequence[Alert]) -> RenderableType:
         if change.state is AlertState.RESOLVED:
             table.add_row(f"  step {change.step}", Text(f"{change.rule} is over", style="green"))
         else:
-            style = _SEVERITY[change.severity]
+            style = SEVERITY_STYLES[change.severity.value]
             table.add_row(
                 f"  step {change.step}", Text(f"{change.rule} {change.severity.value}: {change.message}", style)
             )

@@ -55,21 +55,21 @@ def waste_of(run: Run) -> Waste | None:
     for record in glimpses(run.records):
         spacing = 1 if before is None else max(1, record.step - before)
         before = record.step
-        share = _value(record, name)
+        share = finite(record, name)
         if share is None:
             continue
         steps += 1
-        length = _value(record, "length/mean") if has_length else None
+        length = finite(record, "length/mean") if has_length else None
         weight = spacing * (length if length is not None else 1.0)
         weights += weight
         shares += weight * share
         if length is not None and completions is not None:
             tokens += share * length * completions * spacing
-        time = _value(record, "step_seconds") if has_time else None
+        time = finite(record, "step_seconds") if has_time else None
         if time is not None:
             timed += 1
             seconds += share * time * spacing
-        own = next((v for v in (_value(record, g) for g in generation) if v is not None), None) if generation else None
+        own = next((v for v in (finite(record, g) for g in generation) if v is not None), None) if generation else None
         if own is not None:
             generated += 1
             generating += share * own * spacing
@@ -98,6 +98,7 @@ def completions_a_step(run: Run) -> float | None:
     return batch * accumulation / per_generation / reuse  # type: ignore[operator, no-any-return]
 
 
-def _value(record: StepRecord, name: str) -> float | None:
+def finite(record: StepRecord, name: str) -> float | None:
+    """A metric's value; None where it is absent or no finite number."""
     value = record.metrics.get(name)
     return value if value is not None and math.isfinite(value) else None

@@ -42,5 +42,5 @@ def headline(run: RunSummary) -> Headline:
         last = max(over, key=lambda alert: alert.step)
         return Headline("good", f"No open alert; {last.rule} was over at step {last.resolved_step}.")
     if step < TOO_EARLY:
-        return Headline("unknown", f"Too early to say: {step} step{'s' if step > 1 else ''}.")
+        return Headline("unknown", f"Too early to say: {step} step{'s' * (step != 1)}.")
     return Headline("good", f"No rule has fired in {step} steps.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from dash import dcc, html
+from dash import html
 
 from rlwatch.runs.records import Alert
 from rlwatch_dashboard import alert_figures, alert_story, downloads, figures, parts, theme
@@ -39,11 +39,7 @@ def _card(chart: figures.Chart, now: Now, episode: Episode, shown: Window) -> An
         if name in there and words
     ]
     heading = parts.metric_label(only, chart.title) if only else chart.title
-    graph = dcc.Graph(
-        figure=alert_figures.figure(chart, now.columns, episode, shown),
-        config={"displayModeBar": False, "responsive": True},
-        responsive=True,
-    )
+    graph = parts.graph(alert_figures.figure(chart, now.columns, episode, shown))
     return html.Article(
         [
             html.Header(

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from rlwatch.report.compare import Group
+from rlwatch.report.compare import Group, collapse_times
 from rlwatch_dashboard import numbers, theme
 from rlwatch_dashboard.pages.compare_curves import Band
 
@@ -95,10 +95,7 @@ def _estimate(place: int, group: Group, own: Look, name: str) -> dict[str, Any]:
 
 def watched_until(group: Group) -> list[tuple[float, bool]]:
     """Of each run in which a collapse would have been seen: the step of the first, or of its end; and which it is."""
-    seen = [outcome for outcome in group.outcomes if outcome.collapse_known]
-    return [
-        (float(o.last_step or 0), False) if o.collapse_step is None else (float(o.collapse_step), True) for o in seen
-    ]
+    return list(zip(*collapse_times(group.outcomes), strict=True))
 
 
 def at_risk(group: Group, time: float) -> int:

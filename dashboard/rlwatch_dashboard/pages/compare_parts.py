@@ -11,8 +11,9 @@ from dash import dcc, html
 from rlwatch.report.analysis import Analysis
 from rlwatch.report.compare import FEWEST, Comparison, Group
 from rlwatch.report.compare_rows import Rows, group_rows, legend, pair_rows, run_rows
+from rlwatch.report.sentences import counted
 from rlwatch.runs.metrics import describe
-from rlwatch_dashboard import addresses, downloads
+from rlwatch_dashboard import addresses, downloads, parts
 from rlwatch_dashboard.pages import compare_figures as drawn
 from rlwatch_dashboard.pages.compare_curves import band, points_of, width_of
 
@@ -90,12 +91,7 @@ def tables(comparison: Comparison, keys: Mapping[str, str]) -> list[Any]:
 
 
 def _card(key: str, title: str, what: str, figure: dict[str, Any], below: Any = None, height: str = "") -> Any:
-    graph = dcc.Graph(
-        id={"type": "compare", "key": key},
-        figure=figure,
-        config={"displayModeBar": False, "responsive": True},
-        responsive=True,
-    )
+    graph = parts.graph(figure, id={"type": "compare", "key": key})
     style = {"minHeight": height} if height else None
     label = {"aria-label": f"Chart: {title}. The tables below hold its numbers."}
     return html.Article(
@@ -127,7 +123,7 @@ def _sign(place: int) -> Any:
 
 
 def _size(group: Group) -> str:
-    return f"{len(group.outcomes)} run{'s' * (len(group.outcomes) != 1)}"
+    return counted(len(group.outcomes), "run")
 
 
 def _table(table: Rows, name: str, signs: Sequence[Any] = (), heads: Sequence[Any] = ()) -> Any:

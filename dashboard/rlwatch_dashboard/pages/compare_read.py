@@ -12,7 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from rlwatch.readers import UnreadableError, load
+from rlwatch.readers import load
+from rlwatch.readers.loading import FAULTS, why_not
 from rlwatch.report.analysis import Analysis, analyze_run
 from rlwatch.runs.reader import METRICS_FILE
 from rlwatch.settings import Chooser, SettingsError
@@ -91,14 +92,8 @@ def read(roots: Roots, keys: Sequence[str], cache: Cache, most_bytes: int = MOST
                 continue
             try:
                 analysis = _analysis(run, size, cache)
-            except (UnreadableError, SettingsError) as error:
-                found.unreadable[key] = str(error)
-                continue
-            except RecursionError:
-                found.unreadable[key] = "it is nested too deeply"
-                continue
-            except (OSError, MemoryError) as error:
-                found.unreadable[key] = f"it cannot be read: {error}"
+            except (SettingsError, *FAULTS) as error:
+                found.unreadable[key] = why_not(error)
                 continue
             left -= size
             found.analyses.append(analysis)

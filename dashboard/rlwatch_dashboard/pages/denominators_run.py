@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from dash import dcc, html
+from dash import html
 
 from rlwatch.audit import Audit
 from rlwatch.readers import UnreadableError
@@ -75,24 +75,17 @@ def made_of(run: Run, seen: Measured, info: Mapping[str, Any]) -> Any:
 def _weighed(weighed: Weighed) -> Any:
     rows = [_kind(words, share, of) for words, (share, of) in weighed.shares.items()]
     plural = "" if weighed.steps == 1 else "s"
+    columns = [
+        html.Th([html.I(className=f"swatch {kind}"), words], scope="col", className="n")
+        for kind, words in (("share", "a share of"), ("update", "of the update"))
+    ]
     return html.Div(
         [
             html.P(weighed.sentence, className="sentence") if weighed.sentence else None,
             html.P(f"{FAMILIES[weighed.family]}, over {weighed.steps:,} step{plural}", className="absent"),
             html.Table(
                 [
-                    html.Thead(
-                        html.Tr(
-                            [
-                                html.Th("of the completions", scope="col"),
-                                html.Th([html.I(className="swatch share"), "a share of"], scope="col", className="n"),
-                                html.Th(
-                                    [html.I(className="swatch update"), "of the update"], scope="col", className="n"
-                                ),
-                                html.Td(),
-                            ]
-                        )
-                    ),
+                    html.Thead(html.Tr([html.Th("of the completions", scope="col"), *columns, html.Td()])),
                     html.Tbody(rows),
                 ],
                 className="figures kinds",
@@ -174,12 +167,7 @@ def _chart(chart: figures.Chart, series: Mapping[str, Points]) -> Any:
         figure["data"].insert(0, _share_wrong(figure["data"][0], series["length/share_correct"]))
         legend.insert(0, html.Li([html.I(className="swatch share"), "of the completions"]))
     figure["layout"] |= {"dragmode": False, "xaxis": {**figure["layout"]["xaxis"], "fixedrange": True}}
-    graph = dcc.Graph(
-        id={"type": "made-of", "key": chart.key},
-        figure=figure,
-        config={"displayModeBar": False, "responsive": True},
-        responsive=True,
-    )
+    graph = parts.graph(figure, id={"type": "made-of", "key": chart.key})
     label = f"Chart: {chart.title}, shares over the steps"
     menu = downloads.chart_menu(chart.key, chart.title)
     return html.Article(

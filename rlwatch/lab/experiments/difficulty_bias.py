@@ -2,18 +2,11 @@
 
 from __future__ import annotations
 
-from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, Records, at_end, first_step, number
+from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure
+from rlwatch.lab.measures import at_end, at_start, first_step, number
 
 EARLY = 8
 """Steps whose shares of the update are measured: steps are still short, and the policy near the first one."""
-
-
-def _early(metric: str) -> Measure:
-    return Measure("share of hard groups at first", lambda records: at_end(metric, EARLY)(records[:EARLY]), form=".1%")
-
-
-def _late_hard(records: Records) -> float | None:
-    return at_end("reward/hard", 10)(records)
 
 
 EXPECTED_NONE, EXPECTED_GROUP, NEAR = 0.140, 0.218, 0.04
@@ -49,8 +42,8 @@ EXPERIMENT = Experiment(
     short=("group", "none"),
     steps=60,
     measures=(
-        _early("weight/hard"),
-        Measure("hard prompts right at the end", _late_hard, form=".1%"),
+        Measure("share of hard groups at first", at_start("weight/hard", EARLY), form=".1%"),
+        Measure("hard prompts right at the end", at_end("reward/hard", 10), form=".1%"),
         Measure(
             "hard prompts half right",
             first_step(lambda r: number(r, "reward/hard") >= 0.5, 2),

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
-from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, Records, at_end, values
+from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure
+from rlwatch.lab.measures import Of, Records, at_end, mean_of, values
 
 ROLLOUT = 8
 """Optimizer steps on the same completions."""
@@ -18,7 +17,7 @@ SECONDS = 6
 REWARD = "reward/first_draw"
 
 
-def reward_when(counter: str, reaches: float, rollouts: int = 4) -> Callable[[Records], float | None]:
+def reward_when(counter: str, reaches: float, rollouts: int = 4) -> Of:
     """The reward of the first draws, the mean of the last rollouts before a counter goes above a number."""
 
     def of(records: Records) -> float | None:
@@ -31,11 +30,6 @@ def reward_when(counter: str, reaches: float, rollouts: int = 4) -> Callable[[Re
 def at_half(records: Records) -> float | None:
     """The same at half of the optimizer steps."""
     return at_end(REWARD, 4 * ROLLOUT)(records[: len(records) // 2])
-
-
-def mean_of(metric: str) -> Callable[[Records], float | None]:
-    """The mean of a metric over a whole run."""
-    return lambda records: at_end(metric, len(records))(records)
 
 
 def tokens_of_late_rollouts(records: Records) -> float | None:

@@ -2,20 +2,8 @@
 
 from __future__ import annotations
 
-from rlwatch.lab.experiment import (
-    AT_END,
-    Arm,
-    Claim,
-    Column,
-    Experiment,
-    Measure,
-    Records,
-    at_end,
-    falls_to,
-    first_step,
-    number,
-    reaches,
-)
+from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure
+from rlwatch.lab.measures import AT_END, Records, at_end, falls_to, first_step, mean, number, reaches
 from rlwatch.runs.records import StepRecord
 
 ROLLOUT = 8
@@ -31,8 +19,7 @@ def unsolved(record: StepRecord) -> float:
 
 
 def _unsolved_at_end(records: Records) -> float | None:
-    found = [x for record in records[-AT_END:] if (x := unsolved(record)) == x]
-    return sum(found) / len(found) if found else None
+    return mean([x for record in records[-AT_END:] if (x := unsolved(record)) == x])
 
 
 def _clipped(record: StepRecord) -> bool:

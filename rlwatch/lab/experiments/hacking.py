@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, at_end, change, falls_to
+from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure
+from rlwatch.lab.measures import at_end, change, falls_to
 
 LAST = 10
 """Steps of which `at the end` is the mean."""

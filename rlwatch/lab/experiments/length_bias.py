@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, at_end, at_start, change
+from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure
+from rlwatch.lab.measures import at_end, at_start, change
 
 EXPERIMENT = Experiment(
     name="length-bias",

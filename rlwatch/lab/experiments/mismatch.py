@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, Records, at_end
+from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure
+from rlwatch.lab.measures import Records, at_end
 
 LAST = 10
 """Steps of which `at the end` is the mean."""

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
-from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, Records, at_end, at_start, number, values
+from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure
+from rlwatch.lab.measures import Records, at_end, at_start, mean, mean_of, number, values
 
 UPDATES = 16
 """Optimizer steps on a rollout where there are several."""
-
-
-def mean_of(metric: str) -> Callable[[Records], float | None]:
-    """The mean of a metric over a whole run."""
-    return lambda records: at_end(metric, len(records))(records)
 
 
 def cut(records: Records) -> float | None:
@@ -22,8 +18,7 @@ def cut(records: Records) -> float | None:
     CISPO cuts none: it bounds a weight, and what `clip/high` counts there keeps its gradient.
     """
     both = [number(r, "clip/low") + number(r, "clip/high") for r in records]
-    known = [x for x in both if x == x]
-    return sum(known) / len(known) if known else None
+    return mean([x for x in both if x == x])
 
 
 def largest_fall(records: Records) -> float | None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure, Records, at_end, first_step, number, values
+from rlwatch.lab.experiment import Arm, Claim, Column, Experiment, Measure
+from rlwatch.lab.measures import Records, at_end, first_step, mean, number, values
 
 ROLLOUT = 8
 """Optimizer steps on the same completions."""
@@ -23,20 +24,19 @@ def share_of_effective(records: Records) -> float | None:
         and (part := number(record, "grad/policy_norm")) == part
         and (whole := number(record, "grad/norm")) > 0
     ]
-    return sum(found) / len(found) if found else None
+    return mean(found)
 
 
 def norm_after(records: Records) -> float | None:
     """The mean norm of the gradient in the forty steps after the verifier broke."""
-    found = [x for step, x in values(records, "grad/norm") if BROKEN < step <= BROKEN + 40]
-    return sum(found) / len(found) if found else None
+    return mean([x for step, x in values(records, "grad/norm") if BROKEN < step <= BROKEN + 40])
 
 
 def accuracy_lost(records: Records) -> float | None:
     """The true accuracy in the last rollout before the verifier broke, minus that at the end."""
-    before = [x for step, x in values(records, "reward/true_accuracy") if BROKEN - ROLLOUT < step <= BROKEN]
+    before = mean([x for step, x in values(records, "reward/true_accuracy") if BROKEN - ROLLOUT < step <= BROKEN])
     after = at_end("reward/true_accuracy", ROLLOUT)(records)
-    return sum(before) / len(before) - after if before and after is not None else None
+    return before - after if before is not None and after is not None else None
 
 
 _CLIP = {"epsilon_high": 1.0}
