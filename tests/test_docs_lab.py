@@ -22,7 +22,7 @@ def test_a_report_is_of_the_experiment_as_it_is(name: str) -> None:
     arms = re.search(r"--arms (\S+)", report)
     assert arms is not None
     assert arms[1].split(",") == [arm.name for arm in experiment.arms], "all arms were run"
-    assert re.search(r"runs with [5-9] seeds", report)
+    assert re.search(r"runs with ([5-9]|[1-9]\d) seeds", report)
 
 
 @pytest.mark.parametrize("name", sorted(MODULES))

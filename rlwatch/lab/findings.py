@@ -186,15 +186,27 @@ def _wrongly(found: Outcome) -> list[str]:
     said = []
     for arm in (found.experiment.arm(name) for name in found.arms()):
         told = [t for t in found.told if t.arm == arm.name]
-        loud = [t for t in told if arm.quiet and (t.others or t.critical is not None)]
+        held = [t for t in told if t.fell is None]
+        loud = [t for t in held if arm.quiet and (t.others or t.critical is not None)]
+        fell = [t for t in told if arm.quiet and t.fell is not None]
         silent = [
             t for t in told if arm.fires and t.warned is None and (t.event is not None or not found.experiment.event)
         ]
         if loud:
-            said.append(f"{arm.name}: a critical alert in {len(loud)} of {len(told)} runs that should have been quiet.")
+            said.append(f"{arm.name}: a critical alert in {len(loud)} of {len(held)} runs that should have been quiet.")
+        if fell:
+            seeds = "; ".join(f"seed {t.seed} by step {t.fell:.0f}, {_of_fall(t)}" for t in fell)
+            said.append(
+                f"{arm.name}: {len(fell)} of {counted(len(told), 'run')} failed that should not have: over eight "
+                f"rollouts the reward lost a third of its best ({seeds})."
+            )
         if silent:
             said.append(f"{arm.name}: nothing was told of {counted(len(silent), 'run')} that failed.")
     return said or ["Every failing run was told of by a right rule, and no quiet arm had a critical alert."]
+
+
+def _of_fall(told: Told) -> str:
+    return "not told of" if told.fall_told is None else f"told of at step {told.fall_told}"
 
 
 def _again(found: Outcome, command: str) -> Section:

@@ -10,13 +10,16 @@ from statistics import median
 from typing import Any
 
 from rlwatch.lab.campaign import MARK, Job
-from rlwatch.lab.experiment import Experiment, falls_from_best
+from rlwatch.lab.experiment import Experiment
+from rlwatch.lab.measures import falls_from_best, of_rollouts
 from rlwatch.lab.verdicts import Judged, Measured, judge
 from rlwatch.runs.reader import read_alerts, read_records
 from rlwatch.runs.records import Alert, AlertState, Severity, StepRecord
 
 _REWARD, _TOKENS = "reward/mean", "tokens/total"
 _SHOWN = falls_from_best(_REWARD, 1 / 3)
+_OF_A_FALL = ("reward-collapse", "entropy-collapse", "entropy-explosion")
+"""Rules of which any is right where the reward of an arm falls that was to be quiet."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,8 @@ class Told:
         critical: The step at which one of them was critical.
         others: Other rules that told of something critical, and when.
         shown: The step at which the training reward shows it, a third below its best; None where it never does.
+        fell: The same of the mean over eight rollouts: where that comes, a run has failed, quiet as its arm was to be.
+        fall_told: The first step at which a rule warned of a falling reward.
     """
 
     arm: str
@@ -42,6 +47,8 @@ class Told:
     critical: int | None
     others: tuple[tuple[str, int], ...]
     shown: float | None = None
+    fell: float | None = None
+    fall_told: int | None = None
 
     @property
     def in_time(self) -> bool:
@@ -128,7 +135,7 @@ def outcome(experiment: Experiment, root: Path, jobs: Sequence[Job]) -> Outcome:
         numbers = {measure.name: measure.of(records) for measure in experiment.measures}
         measured.append(Measured(job.arm, job.seed, records[-1].step if records else 0, numbers))
         what = _told(experiment, job, read_alerts(run).items, numbers)
-        told.append(replace(what, shown=_SHOWN(records)))
+        told.append(replace(what, shown=_SHOWN(records), fell=_SHOWN(of_rollouts(records))))
         marks.append(json.loads((run / MARK).read_text(encoding="utf-8")))
         _add(curves, job.arm, records)
     seen = {name: {arm: _sorted(by_step) for arm, by_step in arms.items()} for name, arms in curves.items()}
@@ -164,6 +171,7 @@ def _told(experiment: Experiment, job: Job, alerts: Sequence[Alert], numbers: di
         ours[0].step if ours else None,
         critical,
         tuple(others.items()),
+        fall_told=next((a.step for a in loud if a.rule in _OF_A_FALL), None),
     )
 
 
