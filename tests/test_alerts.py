@@ -31,7 +31,7 @@ def test_a_block_says_what_since_when_which_number_why_and_what_to_try() -> None
         "rlwatch · CRITICAL · dead-groups · run night-run ───────────────────────────────────────────────────",
         "What     92% of the groups are dead and not solved [red]",
         "Since    step 188; told at step 212",
-        "Numbers  groups/stuck 0.92   reward/mean none",
+        "Numbers  groups/stuck 0.92",
         "Why      siblings are alike",
         "Try      raise epsilon_high in small steps [DAPO 2503.14476]",
         "─" * 100,

@@ -133,7 +133,8 @@ def test_yaml_of_trl(tmp_path: Path) -> None:
         ("num_generations: 4\ngeneration_batch_size: 12", r"generation_batch_size: 12 is no multiple of the 8"),
         ("!!python/object/apply:os.system ['true']", "not plain YAML"),
         ("- 1\n- 2", "holds a list"),
-        ("colour: red", "none of its keys is known"),
+        ("", "is empty; what is expected are names and values, as in loss_type: dapo"),
+        ("colour: red", "none of its keys is known.* A line is enough .*: loss_type: dapo"),
         ("a: [", "not plain YAML"),
     ],
 )

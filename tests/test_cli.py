@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import signal
 import socket
 import subprocess
 import sys
+import time
 import urllib.request
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -97,3 +100,43 @@ def test_the_failure_room_in_its_shortest_form(tmp_path: Path) -> None:
         assert "ended" in info
         assert "faults" not in info
         assert info["correct"] == "accuracy_reward ≥ 1, as you said"
+
+
+def test_a_port_that_there_is_not_is_refused_without_a_traceback() -> None:
+    done = rlwatch("dashboard", "--port", "99999")
+    assert done.returncode == 2
+    assert "65535" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_the_page_beside_a_training_ends_with_it(tmp_path: Path) -> None:
+    """Also where the training is told to end, as by a job's time limit: a page that stays holds the port for ever."""
+    script = (
+        "import time; from pathlib import Path; from rich.console import Console\n"
+        "from rlwatch.cli.page import page_beside\n"
+        f"with page_beside(Path({str(tmp_path)!r}), Console()):\n"
+        "    time.sleep(100)\n"
+    )
+    training = subprocess.Popen([sys.executable, "-u", "-c", script], stdout=subprocess.PIPE, text=True)
+    try:
+        assert training.stdout is not None
+        port = int(training.stdout.readline().rsplit(":", 1)[1])
+        wait_for(lambda: listens(port))
+        training.terminate()
+        assert training.wait(timeout=30) == 128 + signal.SIGTERM
+        wait_for(lambda: not listens(port))
+    finally:
+        training.kill()
+        training.wait()
+
+
+def listens(port: int) -> bool:
+    with socket.socket() as one:
+        return one.connect_ex(("127.0.0.1", port)) == 0
+
+
+def wait_for(holds: Callable[[], bool]) -> None:
+    end = time.monotonic() + 60
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)

@@ -36,7 +36,7 @@ def render(alert: Alert, *, color: bool = False) -> str:
         table.add_row("When", f"from step {alert.since} to step {alert.resolved_step}")
     else:
         table.add_row("Since", f"step {alert.since}; told at step {alert.step}")
-        numbers = [_number(name, value) for name, value in alert.evidence.items()]
+        numbers = [f"{name} {value:.3g}" for name, value in alert.evidence.items() if value is not None]
         if numbers:
             table.add_row("Numbers", escape("   ".join(numbers)))
         if alert.forecast is not None:
@@ -70,7 +70,3 @@ def show(alert: Alert, quiet: str = "") -> None:
 
 def _when(alert: Alert) -> str:
     return f"over at step {alert.resolved_step}" if alert.resolved_step is not None else f"since step {alert.since}"
-
-
-def _number(name: str, value: float | None) -> str:
-    return f"{name} {value:.3g}" if value is not None else f"{name} none"

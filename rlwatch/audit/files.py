@@ -43,7 +43,8 @@ def load(path: Path) -> Mapping[str, Any]:
     else:
         raise ConfigError(f"{path}: not a .json, .yaml, .yml or .toml file")
     if not isinstance(data, Mapping):
-        raise ConfigError(f"{path}: holds a {type(data).__name__}, not a mapping of settings")
+        what = "is empty" if data is None else f"holds a {type(data).__name__}, not a mapping of settings"
+        raise ConfigError(f"{path}: {what}; what is expected are names and values, as in loss_type: dapo")
     return data
 
 

@@ -105,7 +105,7 @@ def _mapping(data: Mapping[str, Any], source: str) -> AuditConfig:
     raise ConfigError(
         f"{source}: none of its keys is known from TRL (num_generations, loss_type), verl (actor_rollout_ref), "
         "OpenRLHF (n_samples_per_prompt), prime-rl (orchestrator) or a Hugging Face trainer "
-        "(per_device_train_batch_size)"
+        "(per_device_train_batch_size). A line is enough where all else is the default: loss_type: dapo"
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib.util
+import signal
 import socket
 import subprocess
 import sys
@@ -73,7 +74,10 @@ def dashboard(
 
 @contextlib.contextmanager
 def page_beside(root: Path, console: Console) -> Iterator[None]:
-    """The dashboard in a process of its own, so that it takes nothing from the training but a core."""
+    """The dashboard in a process of its own, so that it takes nothing from the training but a core.
+
+    It ends with it, also where the training is told to end (SIGTERM) and not only where it is interrupted.
+    """
     if importlib.util.find_spec("dash") is None:
         raise missing("dashboard", ImportError("no module named dash"))
     port = _free_port(preferred=8050)
@@ -81,12 +85,17 @@ def page_beside(root: Path, console: Console) -> Iterator[None]:
     server = subprocess.Popen(
         [sys.executable, "-m", "rlwatch", "dashboard", str(root), "--port", str(port)], stdout=subprocess.DEVNULL
     )
+    before = signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     try:
         console.print(f"The live page: [bold]http://127.0.0.1:{port}[/]", highlight=False)
         yield
     finally:
+        signal.signal(signal.SIGTERM, before)
         server.terminate()
-        server.wait(timeout=10)
+        try:
+            server.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            server.kill()
 
 
 def _free_port(preferred: int) -> int:

@@ -13,9 +13,7 @@ from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
 from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
 
-_EVIDENCE = (
-    "clip/high", "clip/low", "clip/high_rare", "signal/active_tokens", "groups/zero_std", "ratio/max", "kl/old",
-)  # fmt: skip
+_OF_THIS_STEP = ("clip/high_rare", "groups/zero_std", "ratio/max", "kl/old")
 
 
 class ClipSaturated(Rule):
@@ -73,7 +71,8 @@ class ClipSaturated(Rule):
 
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(config, settings)
-        self._cut, self._active, self._dead = Ewma(self.half_life), Ewma(self.half_life), Ewma(self.half_life)
+        self._low, self._high = Ewma(self.half_life), Ewma(self.half_life)
+        self._active, self._dead = Ewma(self.half_life), Ewma(self.half_life)
         self._caps = self.config.get("loss_type") == "cispo"
         self._cap = number_of(self.config, "epsilon_high")
 
@@ -82,7 +81,7 @@ class ClipSaturated(Rule):
         low, high = finite(record, "clip/low"), finite(record, "clip/high")
         if low is None and high is None:
             return NO_DATA
-        cut = self._cut.update(record.step, (low or 0.0) + (high or 0.0))
+        cut = self._low.update(record.step, low or 0.0) + self._high.update(record.step, high or 0.0)
         active = finite(record, "signal/active_tokens")
         if active is not None:
             self._active.update(record.step, active)
@@ -121,10 +120,15 @@ class ClipSaturated(Rule):
             value=lost,
             reference=self.most,
             message=what,
-            evidence={"clip/low + clip/high": cut, **present(record, *_EVIDENCE)},
+            evidence={**self._smoothed(record), **present(record, *_OF_THIS_STEP)},
             causes=[cause for cause, _ in causes],
             advice=list(dict.fromkeys([*(advice for _, advice in causes), LOWER_LEARNING_RATE])),
         )
+
+    def _smoothed(self, record: StepRecord) -> dict[str, float | None]:
+        """The shares that the message speaks of, of the metrics that are logged: a step's own would contradict it."""
+        means = {"clip/high": self._high, "clip/low": self._low, "signal/active_tokens": self._active}
+        return {name: mean.level for name, mean in means.items() if finite(record, name) is not None}
 
     def _causes(self, record: StepRecord) -> list[tuple[Cause, Advice]]:
         config, causes = self.config, []

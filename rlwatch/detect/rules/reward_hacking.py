@@ -13,7 +13,7 @@ from rlwatch.detect.peak import Peak
 from rlwatch.detect.progress import GAIN
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
-from rlwatch.runs.records import Cause, Severity, StepRecord
+from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
 
 _SLOTS = tuple(f"_part{i}" for i in range(16))
 _TRUE = ("correct", "acc", "gold", "true")
@@ -211,8 +211,14 @@ class RewardHacking(Rule):
             f"while {riser.name} has risen to {riser.now:.3g}, from {riser.start:.3g} at first{few}",
             evidence={**numbers, **present(record, "kl/ref", "length/mean", "entropy/mean")},
             causes=self._causes(fallen, riser, record),
-            advice=[CHECK_REWARD, STOP_AT_BEST_EVAL if fallen.name.startswith("eval/") else GO_BACK],
+            advice=[CHECK_REWARD, *self._way_out(severity, fallen)],
         )
+
+    def _way_out(self, severity: Severity, fallen: Peak) -> list[Advice]:
+        """None from what may be a fair trade: there a look is enough."""
+        if severity is Severity.INFO:
+            return []
+        return [STOP_AT_BEST_EVAL if fallen.name.startswith("eval/") else GO_BACK]
 
     def _causes(self, fallen: Peak, riser: Peak, record: StepRecord) -> list[Cause]:
         """What was paid for instead: the part that has risen most in units of its noise."""
