@@ -176,7 +176,7 @@ class TestManyLinesAtOnce:
         path.write_text(path.read_text() + '{"step": 1201, "loss": null}\n')
         [longer] = load(path)
         assert isinstance(longer.records, list)
-        assert longer.records[:-1] == run.records
+        assert repr(longer.records[:-1]) == repr(list(run.records))  # a time that is not known is NaN
 
     @staticmethod
     def compare(folder: Path, lines: list[str], at_once: int) -> None:
