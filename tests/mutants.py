@@ -22,7 +22,10 @@ from typing import Any
 
 ROOT = Path(__file__).parents[1]
 MODULES = ["level", "trend", "forecast", "deadness", "progress", "peak", "streaming", "track", "engine", "window"]
-BESIDES = {"rules": ["tests/test_rules.py"], "signals": ["tests/test_capture_plain.py"]}  # asked of survivors
+BESIDES = {  # asked of survivors
+    "rules": ["tests/test_rules_edges.py", "tests/test_rules_edges_rows.py", "tests/test_rules.py"],
+    "signals": ["tests/test_capture_plain.py"],
+}
 SLOW = re.compile(
     r"dashboard|browser|docs|capture_(?!plain)|examples|lab|import_cost|floors|compat|monitor|resume|glance"
 )
@@ -82,10 +85,10 @@ def sites(tree: ast.AST) -> Iterator[tuple[int, str, Callable[[], None]]]:
             yield put(f"{node.id} → {NAMES[node.id]}", (node, "id", NAMES[node.id]))
 
 
-def judges(path: Path) -> list[str]:
+def judges(path: Path, copy: Path) -> list[str]:
     """The quick tests that name a module."""
     module = re.compile(re.escape(".".join(path.with_suffix("").parts)) + r"\b")
-    names = [t for t in sorted((ROOT / "tests").glob("test_*.py")) if not SLOW.search(t.name)]
+    names = [t for t in sorted((copy / "tests").glob("test_*.py")) if not SLOW.search(t.name)]
     kind = BESIDES["signals" if "signals" in path.parts else "rules"]
     return [f"tests/{t.name}" for t in names if module.search(t.read_text())] or kind
 
@@ -154,7 +157,7 @@ def main() -> None:
         shutil.copy(ROOT / "pyproject.toml", copy)
         sys.path[:0] = [str(copy), str(copy / "tests")]
         for path in chosen:
-            tests, whole = asked.tests or judges(path), (copy / path).read_text()
+            tests, whole = asked.tests or judges(path, copy), (copy / path).read_text()
             besides = [] if asked.tests else BESIDES["signals" if "signals" in path.parts else "rules"]
             if not passes(copy, tests, traced=copy / path):
                 sys.exit(f"{path}: its tests fail without any mutant: {' '.join(tests)}")

@@ -20,6 +20,12 @@ def test_a_norm_below_0_is_none_and_breaks_nothing() -> None:
     assert play(RegulariserDominates(), records) == []
 
 
+def test_a_gradient_that_has_gone_with_the_regularisers_is_not_dominated_by_it() -> None:
+    """Both parts are small, and the policy's is the larger: that is a run that comes to an end."""
+    assert told(RegulariserDominates(), rows(blind(kind="stuck", part=0.005, split=1))) != []
+    assert told(RegulariserDominates(), rows(blind(kind="stuck", part=0.005, regulariser=0.0005, split=1))) == []
+
+
 @pytest.mark.parametrize("kind", ["failed", "stuck"])
 @pytest.mark.parametrize(("every", "due"), [(1, 25), (10, 110), (50, 750)])
 def test_a_gradient_that_is_the_regularisers_alone_is_critical(kind: str, every: int, due: int) -> None:
