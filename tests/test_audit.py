@@ -129,6 +129,10 @@ def test_yaml_of_trl(tmp_path: Path) -> None:
         ("num_generations: 2.5", r"num_generations: 2.5 is not a whole number"),
         ("num_generations: 0", r"num_generations: 0 is not from 1 to 1,000,000"),
         ("num_generations: 4\nscale_rewards: bath", r"scale_rewards: 'bath'.*did you mean 'batch'"),
+        ("n_samples_per_prompt: 0", r"n_samples_per_prompt: 0 is not from 1 to 1,000,000"),
+        ("n_samples_per_prompt: 2\ntrain_batch_size: 0", r"train_batch_size: 0 is not from 1"),
+        ("actor_rollout_ref: {}\ntrainer: {nnodes: 0}", r"trainer\.nnodes: 0 is not from 1"),
+        ("per_device_train_batch_size: 0\ngeneration_batch_size: 8\nepsilon: .2", r"batch_size: 0 is not from 1"),
         ("num_generations: 4\nuse_vllm: perhaps", r"use_vllm: 'perhaps' is not true or false"),
         ("num_generations: 4\ngeneration_batch_size: 12", r"generation_batch_size: 12 is no multiple of the 8"),
         ("!!python/object/apply:os.system ['true']", "not plain YAML"),
@@ -144,6 +148,14 @@ def test_errors_name_the_path_and_the_key(text: str, says: str, tmp_path: Path) 
     with pytest.raises(ConfigError, match=says) as error:
         read(path)
     assert str(path) in str(error.value)
+
+
+def test_a_rejected_answer_without_weight_is_no_divisor() -> None:
+    found = audit({"loss_type": ["sft"], "gradient_accumulation_steps": 4, "world_size": 1})
+    chosen = [kind.token for kind in found.example.kinds if kind.answer == "chosen"]
+    assert {kind.token for kind in found.example.kinds if kind.answer == "rejected"} == {0.0}
+    (lint,) = [lint for lint in found.lints if lint.name == "micro-batch-chance"]
+    assert f"up to {max(chosen) / min(chosen):.2f} times" in lint.message
 
 
 def test_paths_that_cannot_be_read(tmp_path: Path) -> None:

@@ -17,7 +17,10 @@ from transformers import TrainerCallback
 
 from rlwatch import RLWatchCallback
 from rlwatch.capture import session as session_module
+from rlwatch.capture import steps as steps_module
+from rlwatch.capture.correctness import Correctness
 from rlwatch.capture.effective import EffectiveGradient
+from rlwatch.capture.guard import Guard
 from rlwatch.capture.microbatch import MicroBatch
 from rlwatch.capture.rows import Rows
 from rlwatch.capture.steps import TrainerSteps
@@ -110,6 +113,27 @@ PARTS = [
     (session_module.Engine, "feed"),
     (session_module.WandbStream, "log"),
 ]
+
+
+def test_a_watch_that_cannot_be_set_up_leaves_no_hook(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Plain:
+        def __init__(self) -> None:
+            self.model, self.accelerator = torch.nn.Linear(1, 1), None
+
+        def training_step(self) -> None: ...
+
+        def _get_grad_norm(self) -> None: ...
+
+    def fail(*_: Any) -> None:
+        raise RuntimeError("on purpose")
+
+    trainer = Plain()
+    before = set(vars(trainer))
+    monkeypatch.setattr(steps_module, "EffectiveGradient", fail)
+    with pytest.raises(RuntimeError, match="on purpose"):
+        TrainerSteps(trainer, Correctness(None, ()), Guard(), split_every=0, sample_completions=0)
+    assert set(vars(trainer)) == before
+    assert not trainer.model._forward_hooks
 
 
 @pytest.mark.parametrize(("owner", "name"), PARTS, ids=[f"{owner.__name__}.{name}" for owner, name in PARTS])

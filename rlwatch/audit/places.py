@@ -14,9 +14,6 @@ from rlwatch.audit.example import GROUP, Example, as_much
 from rlwatch.audit.weights import FloatArray, factors, token_weights
 from rlwatch.audit.words import WORDS, Words
 
-DR_GRPO = "Dr.GRPO 2503.20783"
-DAPO = "DAPO 2503.14476"
-
 
 @dataclass(frozen=True)
 class Place:

@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from rlwatch.audit.config import ConfigError
+from rlwatch.audit.config import LARGEST, ConfigError
 
 _REFERENCE = re.compile(r"\$\{([A-Za-z0-9_.]+)\}")
 
@@ -54,10 +54,12 @@ class Values:
         return self.number(field, 0.0, *keys) if self.has(*(keys or (field,))) else None
 
     def count(self, field: str, default: int, *keys: str) -> int:
-        """A whole number."""
+        """A whole number, at least 1: of ranks, rows, steps; what is read from it divides by it."""
         number = self.number(field, default, *keys)
         if math.isinf(number) or number != int(number):
             raise self.wrong(self.found.get(field, field), number, "a whole number")
+        if number < 1 and self.has(*(keys or (field,))):
+            raise self.wrong(self.found[field], int(number), f"from 1 to {LARGEST:,}")
         return int(number)
 
     def flag(self, field: str, default: bool, *keys: str) -> bool:

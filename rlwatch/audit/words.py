@@ -102,7 +102,7 @@ WORDS: Mapping[str, Words] = {
         (DR_GRPO, DAPO),
     ),
     "sequences of the micro-batch": Words(
-        {"": "seq_losses.mean()", "trl": ".mean() over the {rows} rows".replace("{rows}", "B")},
+        {"": "seq_losses.mean()", "trl": ".mean() over the B rows"},
         "1 / B",
         "A mean over the {rows} sequences of a micro-batch, masked ones included: the same for all.",
         "per_device_train_batch_size",

@@ -71,10 +71,14 @@ class TrainerSteps:
         counterfactual_every: int = 0,
     ) -> None:
         self.listener = TRLListener(trainer, correctness, guard, sample_completions)
-        self._effective = EffectiveGradient(trainer, self.listener.config, regularisers(trainer), split_every)
-        if LOSS not in self.reach and self.reach.warning:
-            self._effective.give_up(self.reach.absent["grad/effective_norm"])
-        self._counterfactual = Counterfactual(trainer, self.listener.config, counterfactual_every)
+        try:
+            self._effective = EffectiveGradient(trainer, self.listener.config, regularisers(trainer), split_every)
+            if LOSS not in self.reach and self.reach.warning:
+                self._effective.give_up(self.reach.absent["grad/effective_norm"])
+            self._counterfactual = Counterfactual(trainer, self.listener.config, counterfactual_every)
+        except Exception:  # nobody could close what was never made: its hooks would stay, and gather generations
+            self.listener.close()
+            raise
         self.listener.on_loss = self._saw_loss
         self._trainer = trainer
         self._guard = guard

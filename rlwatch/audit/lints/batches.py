@@ -57,7 +57,7 @@ def micro_batch_chance(config: AuditConfig, shown: Example) -> Lint | None:
     alike = [per_token[shown.labels == place] for place in range(len(shown.kinds))]
     spread = max((float(same.max() / same.min()) for same in alike if same.size and same.min() > 0), default=1.0)
     if not config.is_policy:
-        tokens = [kind.token for kind in shown.kinds]
+        tokens = [kind.token for kind in shown.kinds if kind.token]  # DPO's sft loss learns from the chosen alone
         spread = max(tokens) / min(tokens)
     return Lint(
         "micro-batch-chance",
