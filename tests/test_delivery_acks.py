@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -44,9 +45,13 @@ class Night:
         self.box = open_box(self.channel, self.run, clock=self.clock, notes=self.notes, **more)
 
     def says(self, kind: str, rule: str = "dead-groups", **more: Any) -> None:
-        """Somebody answers, and a second passes: the file has been looked at by then."""
+        """Somebody answers, and a second passes, until the file has been looked at."""
         acks.append(self.run, Answer(rule, kind, self.clock.now, **more))
         self.clock.passes(self.box, 1.0)
+        end = time.monotonic() + PATIENCE
+        while self.box._own.watch._stamp != acks.stamp_of(self.run):
+            assert time.monotonic() < end, "nobody looks"
+            time.sleep(0.001)
 
     def put(self, alert: Alert) -> None:
         self.box.put(alert)
