@@ -32,7 +32,7 @@ Alarm, Case, score = detectors.Alarm, detectors.Case, detectors.score
 FAILS = Case("x", "x", ("dead-groups", "entropy-collapse"), 400, onset=50, event=100, due=105, cause="alike")
 
 
-def test_the_first_critical_alarm_of_a_right_rule_counts() -> None:
+def test_the_first_alarm_of_a_right_rule_tells_of_it_and_the_first_critical_one_finds_it() -> None:
     alarms = [
         Alarm("entropy-collapse", 60, critical=False),
         Alarm("reward-collapse", 70),
@@ -40,25 +40,27 @@ def test_the_first_critical_alarm_of_a_right_rule_counts() -> None:
         Alarm("entropy-collapse", 95, cause="other"),
     ]
     judged = score(FAILS, reversed(alarms))
-    assert (judged.in_time, judged.found, judged.warned, judged.lead, judged.named) == (True, True, True, 10, True)
+    assert (judged.told, judged.found, judged.severe, judged.lead, judged.named) == (True, True, True, 40, True)
     assert judged.false == 0
 
 
 @pytest.mark.parametrize(("step", "in_time", "lead"), [(100, True, 0), (105, True, -5), (106, False, -6)])
 def test_it_is_in_time_up_to_the_step_at_which_it_is_due(step: int, in_time: bool, lead: int) -> None:
     judged = score(FAILS, [Alarm("dead-groups", step)])
-    assert (judged.in_time, judged.found, judged.lead, judged.named) == (in_time, True, lead, None)
+    assert (judged.told, judged.severe, judged.found, judged.lead, judged.named) == (in_time, in_time, True, lead, None)
+    late = score(FAILS, [Alarm("dead-groups", 100, critical=False), Alarm("dead-groups", 106)])
+    assert (late.told, late.severe, late.found, late.lead) == (True, False, True, 0), "a warning came in time"
 
 
 def test_an_alarm_before_anything_was_wrong_finds_nothing_and_is_false() -> None:
     judged = score(FAILS, [Alarm("dead-groups", 49), Alarm("reward-collapse", 120)])
-    assert (judged.in_time, judged.found, judged.lead, judged.false) == (False, False, None, 1)
+    assert (judged.told, judged.found, judged.lead, judged.false) == (False, False, None, 1)
     assert judged.false_rules == ("dead-groups",)
 
 
 def test_a_warning_or_another_rule_finds_nothing_and_a_wrong_cause_is_one() -> None:
     judged = score(FAILS, [Alarm("dead-groups", 80, critical=False), Alarm("non-finite", 80)])
-    assert (judged.found, judged.warned) == (False, True)
+    assert (judged.found, judged.told) == (False, True)
     assert score(FAILS, [Alarm("dead-groups", 80, cause="too hard")]).named is False
 
 
@@ -71,7 +73,7 @@ def test_a_warning_finds_what_is_no_more_than_a_loss() -> None:
         Alarm("length-bias", 150),
     ]
     judged = score(loss, alarms)
-    assert (judged.in_time, judged.found, judged.lead) == (True, True, -10)
+    assert (judged.told, judged.severe, judged.found, judged.lead) == (True, True, True, -10)
     assert (judged.false, judged.warnings) == (0, 1), "what came before the onset found nothing"
     assert score(loss, alarms[3:]).found, "more than a warning is one too"
     assert not score(loss, alarms[:2]).found
@@ -131,7 +133,7 @@ def test_the_program_prints_tables_and_writes_all_numbers(tmp_path: Path, capsys
     numbers = json.loads(out.read_text())["summary"]
     assert set(numbers["labelled"]) == set(detectors.DETECTORS)
     ours = numbers["labelled"]["rlwatch"]
-    assert ours["failures"]["collapsed"]["in_time"][0] == 1
+    assert ours["failures"]["collapsed"]["told"][0] == 1
     assert ours["good"]["all"]["alarms"] == 0
     made = next(summary for title, summary in numbers.items() if title.startswith("made-up, testing half"))
     assert made["rlwatch"]["failures"]["all"]["runs"] == 6

@@ -26,9 +26,9 @@ READS: dict[str, tuple[str, ...]] = {
     "stalled": ("loss", "step_seconds"),
     "group-size-one": ("advantage/mean", "reward/mean"),
     "sampler-mismatch": ("sampler/ratio_mean",),
-    "no-gradient": ("grad/norm", "groups/zero_std", "groups/reward_std", "kl/ref"),
+    "no-gradient": ("grad/norm", "groups/zero_std", "groups/reward_std", "kl/ref", "signal/active_tokens"),
     "truncation": ("length/truncated", "reward/mean"),
-    "clip-saturated": ("clip/low", "clip/high", "signal/active_tokens", "groups/zero_std"),
+    "clip-saturated": ("clip/low", "clip/high", "signal/active_tokens", "groups/zero_std", "reward/mean"),
     "grad-spike": ("grad/norm", "grad/clip_coef"),
     "kl-runaway": ("kl/ref", "reward/mean", "groups/solved"),
     "regulariser-dominates": (

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import math
 import random
 from collections.abc import Callable
@@ -22,18 +23,20 @@ from rlwatch.runs.records import Severity, StepRecord
 Row = dict[str, float]
 
 
-def smoothed(rows: list[tuple[int, float]], half_life: float) -> float:
-    """Σ wᵢ·xᵢ / Σ wᵢ with wᵢ = 2^−(step − stepᵢ)/half_life."""
-    weights = [0.5 ** ((rows[-1][0] - step) / half_life) for step, _ in rows]
+def smoothed(rows: list[tuple[int, float]], half_life: float, of_means: float) -> float:
+    """Σ wᵢ·xᵢ / Σ wᵢ, with wᵢ halved in so many steps since: in fewer over those between rows further apart than 1."""
+    steps = [step for step, _ in rows]
+    halvings = [(b - a) / (of_means if b - a > 1 else half_life) for a, b in itertools.pairwise(steps)]
+    weights = [0.5 ** math.fsum(halvings[at:]) for at in range(len(rows))]
     return sum(w * x for w, (_, x) in zip(weights, rows, strict=True)) / sum(weights)
 
 
-def mean(past: list[tuple[int, Row]], of: Callable[[Row], float], half_life: float) -> float:
-    return smoothed([(step, of(row)) for step, row in past], half_life)
+def mean(past: list[tuple[int, Row]], of: Callable[[Row], float], half_life: float, of_means: float = 0.0) -> float:
+    return smoothed([(step, of(row)) for step, row in past], half_life, of_means or half_life)
 
 
 def mismatch(past: list[tuple[int, Row]]) -> object:
-    off = abs(mean(past, lambda row: math.log(row["sampler/ratio_mean"]), 10))
+    off = abs(mean(past, lambda row: math.log(row["sampler/ratio_mean"]), 10, 5))
     return Severity.CRITICAL if off >= math.log(5) else Severity.WARNING if off >= math.log(2) else CLEAR
 
 
@@ -52,8 +55,8 @@ def still(past: list[tuple[int, Row]]) -> object:
 
 
 def clipped(past: list[tuple[int, Row]]) -> object:
-    cut = mean(past, lambda row: row["clip/low"] + row["clip/high"], 10)
-    lost = cut / (cut + mean(past, lambda row: row["signal/active_tokens"], 10))
+    cut = mean(past, lambda row: row["clip/low"] + row["clip/high"], 10, 5)
+    lost = cut / (cut + mean(past, lambda row: row["signal/active_tokens"], 10, 5))
     return Severity.WARNING if cut >= 0.2 and lost >= 0.5 else Severity.INFO if cut >= 0.3 else CLEAR
 
 
@@ -147,11 +150,11 @@ def test_a_rule_that_fails_while_no_record_comes_is_left_out_and_the_others_go_o
 
 HOLDS = {
     "non-finite": (1, 1, 1, 3), "stalled": (1, 1, 1, 1), "group-size-one": (10, 10, 20, 10),
-    "sampler-mismatch": (10, 3, 20, 3), "no-gradient": (10, 5, 10, 3), "truncation": (20, 3, 20, 3),
-    "clip-saturated": (5, 3, 20, 3), "grad-spike": (1, 1, 20, 10), "kl-runaway": (5, 3, 40, 3),
+    "sampler-mismatch": (5, 2, 20, 3), "no-gradient": (10, 5, 10, 3), "truncation": (20, 3, 20, 3),
+    "clip-saturated": (5, 2, 20, 3), "grad-spike": (1, 1, 20, 10), "kl-runaway": (5, 2, 40, 3),
     "regulariser-dominates": (20, 3, 40, 3), "entropy-collapse": (10, 3, 40, 3), "dead-groups": (20, 3, 40, 3),
-    "low-diversity": (10, 3, 20, 3), "reward-collapse": (5, 2, 20, 3), "entropy-explosion": (5, 2, 40, 3),
-    "length-bias": (10, 3, 20, 3), "length-explosion": (10, 3, 20, 3), "length-collapse": (10, 3, 20, 3),
+    "low-diversity": (5, 2, 20, 3), "reward-collapse": (3, 2, 20, 3), "entropy-explosion": (5, 2, 40, 3),
+    "length-bias": (10, 3, 20, 3), "length-explosion": (5, 2, 20, 3), "length-collapse": (5, 2, 20, 3),
     "reward-hacking": (10, 3, 20, 3), "reward-stall": (10, 3, 20, 3),
 }  # fmt: skip
 """Steps and records that a condition holds before it is told, and is gone before it is over: the calibration's."""

@@ -115,27 +115,31 @@ def test_once_there_is_a_gap_within_prompts_the_difference_between_them_is_not_m
     assert worst(judge(LengthBias, records, loss_type="grpo")) is None
 
 
-def test_bias_is_judged_by_the_numbers_that_it_says() -> None:
-    records = biased(every=1)
-    rule = LengthBias({"loss_type": "grpo"})
-    findings = found(rule, records)
+@pytest.mark.parametrize(
+    ("loss_type", "every", "half_life", "matters"), [("dapo", 1, 10, 0.3), ("dapo", 2, 5, 0.3), ("grpo", 2, 5, 0.125)]
+)
+def test_bias_is_judged_by_the_numbers_that_it_says(
+    loss_type: str, every: int, half_life: float, matters: float
+) -> None:
+    records = biased(every=every)
+    findings = found(LengthBias({"loss_type": loss_type}), records)
     first = next(i for i, finding in enumerate(findings) if finding)
-    gaps = [float(r.metrics["length/gap"]) for r in records[: first + 1]]
-    weights = [0.5 ** ((len(gaps) - 1 - i) / 10) for i in range(len(gaps))]
-    mean = sum(w * x for w, x in zip(weights, gaps, strict=True)) / sum(weights)
-    assert findings[first].value == pytest.approx(mean)
+    gaps = [float(r.metrics["length/gap"]) for r in records]
+    lengths = [float(r.metrics["length/mean"]) for r in records]
+
+    def smoothed(values: list[float], at: int, halves: float) -> float:
+        weights = [0.5 ** (every * (at - i) / halves) for i in range(at + 1)]
+        return sum(w * x for w, x in zip(weights, values, strict=False)) / sum(weights)
+
+    def grown(at: int) -> float:
+        length = smoothed(lengths, at, 10)
+        usual = statistics.median(gaps[:10]) * max(1.0, length / statistics.median(lengths[:10]))
+        return (smoothed(gaps, at, half_life) - usual) / length
+
+    assert findings[first].value == pytest.approx(smoothed(gaps, first, half_life))
     assert findings[first].reference == pytest.approx(statistics.median(gaps[:10]))
-    lengths = [float(r.metrics["length/mean"]) for r in records[: first + 1]]
-    length = sum(w * x for w, x in zip(weights, lengths, strict=True)) / sum(weights)
-    usual = statistics.median(gaps[:10]) * max(1.0, length / statistics.median(lengths[:10]))
-    assert mean - usual > 0.3 * length
-    before = first - 1  # one row earlier, it was not so much
-    weights = weights[1:]
-    mean = sum(w * x for w, x in zip(weights, gaps[:first], strict=True)) / sum(weights)
-    length = sum(w * x for w, x in zip(weights, lengths[:first], strict=True)) / sum(weights)
-    usual = statistics.median(gaps[:10]) * max(1.0, length / statistics.median(lengths[:10]))
-    assert mean - usual <= 0.3 * length
-    assert before > 0
+    assert grown(first) > matters
+    assert grown(first - 1) <= matters, "one row earlier, it was not so much"
 
 
 def test_bias_forecasts_when_wrong_answers_are_at_the_limit() -> None:
@@ -156,13 +160,16 @@ def test_bias_forecasts_when_wrong_answers_are_at_the_limit() -> None:
 
 @pytest.mark.parametrize("every", [1, 10, 50])
 def test_lengths_that_explode_for_nothing_are_a_warning(every: int) -> None:
-    alerts = judge(LengthExplosion, exploding(every=every), max_completion_length=1024)
-    first = next(a for a in alerts if a.state is AlertState.FIRING)
-    assert worst(alerts) == "warning"
-    assert "tokens on average" in first.message
-    assert "has not gained since step" in first.message
-    assert any("cut off" in cause.text for cause in first.causes)
-    assert all(advice.source for advice in first.advice)
+    fast: tuple[dict[str, object], str, str] = ({}, " tokens, ", " when the reward last gained, at step ")
+    long: tuple[dict[str, object], str, str] = ({"rushed": 9.0}, "tokens on average, ", "has not gained since step ")
+    for settings, tokens, reward in (long if every == 50 else fast, long):
+        alerts = judge(LengthExplosion, exploding(every=every), settings, max_completion_length=1024)
+        first = next(a for a in alerts if a.state is AlertState.FIRING)
+        assert worst(alerts) == "warning"
+        assert tokens in first.message
+        assert reward in first.message
+        assert any("cut off" in cause.text for cause in first.causes)
+        assert all(advice.source for advice in first.advice)
 
 
 @pytest.mark.parametrize("every", [1, 10, 50])
@@ -203,11 +210,16 @@ def test_explosion_is_judged_by_the_numbers_that_it_says() -> None:
     findings = found(LengthExplosion(), records)
     first = next(i for i, finding in enumerate(findings) if finding)
     lengths = [float(r.metrics["length/mean"]) for r in records[: first + 1]]
-    weights = [0.5 ** (5 * (len(lengths) - 1 - i) / 10) for i in range(len(lengths))]
+    start = statistics.median(lengths[:10])
+    assert findings[first].value == lengths[-1], "fast: a row as it is"
+    assert findings[first].reference == pytest.approx(start)
+    assert lengths[-1] >= 1.75 * start
+    assert max(lengths[:-1]) < 1.75 * start
+    lengths = [float(r.metrics["length/mean"]) for r in records[: first + 20]]
+    weights = [0.5 ** (5 * (len(lengths) - 1 - i) / 5) for i in range(len(lengths))]
     level = sum(w * x for w, x in zip(weights, lengths, strict=True)) / sum(weights)
-    assert findings[first].value == pytest.approx(level)
-    assert findings[first].reference == pytest.approx(statistics.median(lengths[:10]))
-    assert level > 2 * statistics.median(lengths[:10])
+    assert findings[first + 19].value == pytest.approx(level), "long: smoothed"
+    assert level > 2 * start
 
 
 def test_explosion_forecasts_when_the_limit_is_reached() -> None:
@@ -224,7 +236,7 @@ def test_explosion_forecasts_when_the_limit_is_reached() -> None:
 
 def test_causes_of_an_explosion_come_with_their_numbers() -> None:
     records = exploding(
-        entropy__mean=ramp(0.5, 1.5), reward__length_bonus=ramp(0.1, 0.5), length__incorrect=ramp(210.0, 950.0),
+        entropy__mean=ramp(0.5, 2.5), reward__length_bonus=ramp(0.1, 0.5), length__incorrect=ramp(210.0, 950.0),
         length__correct=ramp(190.0, 700.0),
     )  # fmt: skip
     [alert, *_] = judge(LengthExplosion, records, loss_type="grpo")
@@ -256,11 +268,16 @@ def test_with_a_third_of_the_reward_gone_it_is_critical(every: int) -> None:
 
 
 def test_with_a_fifth_of_the_reward_gone_it_is_a_warning_before_the_stall() -> None:
+    short = {"rushed": 99.0}  # and not fast
     falls = judge(
-        LengthCollapse, collapsing(reward__mean=ramp(0.6, 0.48, 0.3, 0.45), length__mean=ramp(300.0, 20.0, 0.3, 0.4))
+        LengthCollapse,
+        collapsing(reward__mean=ramp(0.6, 0.48, 0.3, 0.45), length__mean=ramp(300.0, 20.0, 0.3, 0.4)),
+        short,
     )
     stalls = judge(
-        LengthCollapse, collapsing(length__mean=ramp(300.0, 20.0, 0.3, 0.4), reward__mean=ramp(0.3, 0.6, 0, 0.35))
+        LengthCollapse,
+        collapsing(length__mean=ramp(300.0, 20.0, 0.3, 0.4), reward__mean=ramp(0.3, 0.6, 0, 0.35)),
+        short,
     )
     assert worst(falls) == worst(stalls) == "warning"
     assert falls[0].step < stalls[0].step
@@ -367,12 +384,13 @@ def nothing_to_earn() -> list[StepRecord]:
 @pytest.mark.parametrize(
     ("rule", "make", "settings", "expected"),
     [
-        (LengthBias, biased, {"matters": 0.9}, None),
+        (LengthBias, biased, {"matters": 0.9, "begun": 0.9}, None),
         (LengthBias, biased, {"noise": 1e9}, None),
-        (LengthBias, biased, {"half_life": 1000}, None),
-        (LengthExplosion, exploding, {"grown": 6}, None),
-        (LengthExplosion, exploding, {"since_gain": 6}, None),
-        (LengthExplosion, exploding, {"noise": 1e9}, None),
+        (LengthBias, biased, {"half_life": 1000, "begun": 0.3}, None),
+        (LengthExplosion, exploding, {"grown": 6, "rushed": 6}, None),
+        (LengthExplosion, exploding, {"grown": 6, "rushed_since_gain": 6}, None),
+        (LengthExplosion, exploding, {"moved": 6}, None),
+        (LengthExplosion, exploding, {"noise": 1e9, "scatter": 1e9}, None),
         (LengthCollapse, collapsing, {"fallen_to": 0.01}, None),
         (LengthCollapse, lambda: collapsing(reward__mean=ramp(0.6, 0.2)), {"lost": 0.9}, "warning"),
         (LengthCollapse, lambda: collapsing(reward__mean=ramp(0.6, 0.2)), {"noise": 1e9}, "warning"),

@@ -308,7 +308,7 @@ def test_causes_of_a_saturated_clip(
 def test_the_lost_share_is_that_of_smoothed_shares() -> None:
     rule, sums, weight = ClipSaturated(), {"clip/high": 0.0, "clip/low": 0.0, "signal/active_tokens": 0.0}, 0.0
     for record in rows(clipping(lambda s: 0.8), 5, 300):
-        found, decay = rule.update(record), 0.5**0.5
+        found, decay = rule.update(record), 0.5 ** (5 / 5)
         weight = weight * decay + 1
         sums = {name: total * decay + (record.metrics[name] or 0) for name, total in sums.items()}
     cut, active = (sums["clip/high"] + sums["clip/low"]) / weight, sums["signal/active_tokens"] / weight
@@ -415,10 +415,11 @@ def test_four_spikes_in_twenty_rows_are_a_warning() -> None:
 
 
 @pytest.mark.parametrize("every", [10, 50])
-def test_rows_of_several_steps_are_counted_as_rows(every: int) -> None:
-    spikes = {every * i: 50.0 for i in (30, 32, 35, 37)}
+@pytest.mark.parametrize(("size", "at"), [(8.0, 37), (50.0, 35)], ids=["the fourth", "the third of a burst"])
+def test_rows_of_several_steps_are_counted_as_rows(every: int, size: float, at: int) -> None:
+    spikes = {every * i: size for i in (30, 32, 35, 37)}
     alerts = judge(GradSpike(), rows(gradients(spikes), every, 50 * every))
-    assert [a.step for a in alerts if a.state is AlertState.FIRING] == [37 * every]
+    assert [a.step for a in alerts if a.state is AlertState.FIRING] == [at * every]
 
 
 @pytest.mark.parametrize(

@@ -81,12 +81,15 @@ def test_no_rule_raises_whatever_it_is_given(rule: type[Rule]) -> None:
     ("setting", "value"),
     [
         ("half_life", 200.0), ("all_dead", 0.5), ("dead_critical", 0.4), ("hopeless", 0.4), ("stuck_warning", 0.95),
-        ("dead_warning", 0.2), ("solved_info", 0.05), ("failed_info", 0.01),
+        ("dead_warning", 0.2), ("solved_info", 0.05), ("failed_info", 0.01), ("stuck_soon", 0.9), ("stuck_risen", 0.9),
+        ("soon_half_life", 100.0),
     ],
 )  # fmt: skip
 def test_a_setting_of_dead_groups_changes_what_it_says(setting: str, value: float) -> None:
     def row(step: int) -> dict[str, float | None]:
         failed, stuck = (0.55, 0.05) if step < 200 else (0.02, 0.05) if step < 400 else (0.05, 0.8)
+        if setting == "stuck_warning":  # from the start: none that come up
+            failed, stuck = 0.1, 0.4
         return {
             "groups/solved": 0.1, "groups/failed": failed if setting != "hopeless" else 0.6 + 0.1 * (step > 200),
             "groups/stuck": stuck if setting != "hopeless" else 0.1, "reward/mean": 0.5, "reward/std": 0.3,

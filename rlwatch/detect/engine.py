@@ -170,12 +170,15 @@ class Engine:
         del at_least[rank + 1 :]
         for streak in at_least:
             streak.records += 1
+        hold = (found.hold if isinstance(found, Untold) else None) or rule.hold
         if len(at_least) <= rank:
             since = found.since if isinstance(found, Untold) else None
             while len(at_least) <= rank:
-                at_least.append(Streak(record.step) if since is None else Streak(since, rule.hold.records))
+                at_least.append(Streak(record.step) if since is None else Streak(since, hold.records))
+        for streak in at_least:
+            streak.ask(hold)  # what is worse is no less than that
         told = -1 if track.alert is None else _SEVERITIES.index(track.alert.severity)
-        while rank > told and not at_least[rank].held(rule.hold, record.step, spacing):
+        while rank > told and not at_least[rank].held(at_least[rank].hold or rule.hold, record.step, spacing):
             rank -= 1
         if rank > told and any(cause.is_critical for cause in causes):
             return None

@@ -77,7 +77,7 @@ class Glance:
 
         self._np, self._records = np, records
         self._values: dict[str, Numbers] = {}
-        self._levels: dict[tuple[str, float, float, float], Numbers] = {}
+        self._levels: dict[tuple[str, float, float, float, float], Numbers] = {}
 
     @cached_property
     def _metrics(self) -> list[Metrics]:
@@ -141,7 +141,7 @@ class Glance:
         """The smallest one; inf where there is none."""
         return min(-largest(-self.values(name)) for name in names)
 
-    def smoothed(self, values: Numbers, half_life: float, rows: float = 0.0) -> Numbers:
+    def smoothed(self, values: Numbers, half_life: float, rows: float = 0.0, of_means: float = 0.0) -> Numbers:
         """What an [`Ewma`][rlwatch.detect.streaming.Ewma] is at each value, to the last bit, and NaN where none is.
 
         With `rows`, what a [`Level`][rlwatch.detect.level.Level] is that was made with so many.
@@ -149,7 +149,10 @@ class Glance:
         there = values == values
         steps, most = self.steps[there], 1 / rows if rows else math.inf
         kinds, which = self._np.unique(steps[1:] - steps[:-1], return_inverse=True)
-        kept_of = self._np.array([0.5 ** min(most, max(0, passed) / half_life) for passed in kinds.tolist()])
+        halves = [of_means if passed > 1 and of_means else half_life for passed in kinds.tolist()]
+        kept_of = self._np.array(
+            [0.5 ** min(most, max(0, passed) / half) for passed, half in zip(kinds.tolist(), halves, strict=True)]
+        )
         weight = level = 0.0
         levels = []
         for value, decay in zip(values[there].tolist(), [0.0, *kept_of[which].tolist()], strict=False):
@@ -161,13 +164,15 @@ class Glance:
         found[there] = levels
         return found
 
-    def level(self, name: str, half_life: float, rows: float = 0.0, least: float = -math.inf) -> Numbers:
+    def level(
+        self, name: str, half_life: float, rows: float = 0.0, least: float = -math.inf, of_means: float = 0.0
+    ) -> Numbers:
         """The same of a metric, without its values below the least."""
-        key = name, half_life, rows, least
+        key = name, half_life, rows, least, of_means
         found = self._levels.get(key)
         if found is None:
             values = self.values(name)
-            found = self._levels[key] = self.smoothed(only(values, values >= least), half_life, rows)
+            found = self._levels[key] = self.smoothed(only(values, values >= least), half_life, rows, of_means)
         return found
 
     def reaches(self, values: Numbers, mark: float, half_life: float) -> bool:

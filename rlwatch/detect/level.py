@@ -38,6 +38,7 @@ class Level:
         half_life: Optimizer steps after which a value counts half.
         rows: The same in rows, where so many stand for more steps: at 1, no row outweighs all before it.
         first: Rows that the start is the median of: it is not set by a wild one. At 0 there is none.
+        of_means: The half-life where rows are more than one step apart, which are means already. 0 for no other one.
 
     Attributes:
         now: The level; NaN before the first value.
@@ -51,6 +52,7 @@ class Level:
     half_life: float
     rows: float = 1.0
     first: int = 0
+    of_means: float = 0.0
     now: float = math.nan
     start: float | None = None
     _step: int | None = None
@@ -70,7 +72,8 @@ class Level:
         if self._step is not None:
             passed = step - self._step
             if passed != self._passed:  # most rows are as far apart as the two before, and a power is costly
-                self._passed, self._decay = passed, 0.5 ** min(1 / self.rows, max(0, passed) / self.half_life)
+                half_life = self.of_means if passed > 1 and self.of_means else self.half_life
+                self._passed, self._decay = passed, 0.5 ** min(1 / self.rows, max(0, passed) / half_life)
             kept = self._weight * self._decay
             weight += kept
             now = (self.now * kept + value) / weight

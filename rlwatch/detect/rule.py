@@ -41,6 +41,22 @@ class Finding:
     forecast: Forecast | None = None
 
 
+@dataclass(frozen=True)
+class Hold:
+    """How long a condition must hold before it is told, and be gone before it is over.
+
+    Both counts must be reached: steps so that rows every 10th step do not slow a rule down tenfold, records so that one
+    row never decides alone where it should not.
+    """
+
+    steps: int = 1
+    records: int = 1
+
+
+SOON = Hold(steps=5, records=2)
+"""For what is large beside its noise in each row: two rows, and five where they are of one step each."""
+
+
 class Untold(NamedTuple):
     """A finding that is put into words only when it is told: one that holds for long is found again at every record.
 
@@ -49,11 +65,13 @@ class Untold(NamedTuple):
         tell: Makes the finding; it is called before the rule gets the next record, or never.
         since: A step since which it has held for as many records as it has to, by the rule's own account; None where
             the engine counts.
+        hold: How long it has to hold, where that is not as long as the rule's findings have to.
     """
 
     severity: Severity
     tell: Callable[[], Finding]
     since: int | None = None
+    hold: Hold | None = None
 
 
 class Quiet(Enum):
@@ -65,18 +83,6 @@ class Quiet(Enum):
 
 CLEAR, NO_DATA = Quiet.CLEAR, Quiet.NO_DATA
 """The two by themselves: before Python 3.12, an attribute of an enumeration is costly to look up."""
-
-
-@dataclass(frozen=True)
-class Hold:
-    """How long a condition must hold before it is told, and be gone before it is over.
-
-    Both counts must be reached: steps so that rows every 10th step do not slow a rule down tenfold, records so that one
-    row never decides alone where it should not.
-    """
-
-    steps: int = 1
-    records: int = 1
 
 
 class Rule(ABC):

@@ -15,6 +15,7 @@ class Ewma:
 
     Args:
         half_life: Optimizer steps after which a value counts half.
+        of_means: The same where rows are more than one step apart: such a row is a mean already. 0 for no other one.
 
     >>> mean = Ewma(half_life=1)
     >>> mean.update(1, 0.0)
@@ -27,6 +28,7 @@ class Ewma:
     level: float = math.nan
     weight: float = 0.0
     step: int | None = None
+    of_means: float = 0.0
     _passed: int = field(default=0, init=False, repr=False, compare=False)  # steps between the last two values
     _decay: float = field(default=1.0, init=False, repr=False, compare=False)  # what is left of a weight after so many
 
@@ -37,7 +39,8 @@ class Ewma:
         if kept:
             passed = step - self.step  # type: ignore[operator]  # what has weight has a step
             if passed != self._passed:  # most rows are as far apart as the two before, and a power is costly
-                self._passed, self._decay = passed, 0.5 ** (max(0, passed) / self.half_life)
+                half_life = self.of_means if passed > 1 and self.of_means else self.half_life
+                self._passed, self._decay = passed, 0.5 ** (max(0, passed) / half_life)
             kept *= self._decay
             weight += kept
             value = (self.level * kept + value) / weight

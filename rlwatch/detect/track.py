@@ -12,10 +12,16 @@ from rlwatch.runs.records import Alert, Severity, StepRecord
 
 @dataclass(slots=True)
 class Streak:
-    """Records in a row: at which step they began and how many there are."""
+    """Records in a row: at which step they began, how many there are, and the shortest that one of them has to hold."""
 
     since: int
     records: int = 1
+    hold: Hold | None = None
+
+    def ask(self, hold: Hold) -> None:
+        """A record asks for as long as this."""
+        if self.hold is None or hold.steps < self.hold.steps:
+            self.hold = hold
 
     def held(self, hold: Hold, step: int, spacing: int) -> bool:
         """Whether it is as long as it has to be at a record of this step that stands for so many steps."""

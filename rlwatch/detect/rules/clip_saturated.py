@@ -8,23 +8,25 @@ from typing import Any
 from rlwatch.detect.advice import FEWER_UPDATES, LOWER_LEARNING_RATE, WIDER_CLIP
 from rlwatch.detect.config import number_of, updates_of
 from rlwatch.detect.glance import Glance
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
+from rlwatch.detect.progress import Progress
+from rlwatch.detect.rule import CLEAR, NO_DATA, SOON, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
-from rlwatch.detect.streaming import Ewma
+from rlwatch.detect.streaming import Baseline, Ewma
 from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
 
 _OF_THIS_STEP = ("clip/high_rare", "groups/zero_std", "ratio/max", "kl/old")
 
 
 class ClipSaturated(Rule):
-    """The clip throws away more of the update than is applied.
+    """The clip throws away more of the update than is applied, or is on its way there.
 
     With smoothed shares, cut = clip/low + clip/high: the tokens that have an advantage and whose gradient is cut.
     Together with `signal/active_tokens`, those that move the policy, they are all that have one, so
     lost = cut / (cut + active) is the share of a living update that is thrown away. Where that is not logged, as many
     are taken to have one as groups are not dead, 1 - groups/zero_std, or all.
 
-    - warning: lost ≥ 0.5 and cut ≥ 0.2;
+    - warning: lost ≥ 0.5 and cut ≥ 0.2; or cut ≥ 0.12, five times what it was at first and twice what it was when the
+      reward last gained (in 50 steps it has to gain 0.05 of its spread, see Progress);
     - info: cut ≥ 0.3.
 
     CISPO caps weights instead: tokens keep their gradient, and rising ones alone are counted, about half of those with
@@ -35,12 +37,44 @@ class ClipSaturated(Rule):
 
     name = "clip-saturated"
     needs = ("clip/high",)
-    hold = Hold(steps=5, records=3)
+    hold = SOON
     release = Hold(steps=20, records=3)
     symptom_of = ("non-finite", "sampler-mismatch")
 
     half_life = Setting(
         10.0, "optimizer steps", "theory: about one rollout of 8 to 16 updates, over which the share goes up", least=0.1
+    )
+    of_means = Setting(
+        5.0,
+        "optimizer steps",
+        "calibration (made-up runs of even seeds): the same of rows of several steps, which are means already; with "
+        "10, told a row or two later",
+        least=0.1,
+    )
+    at_first = Setting(10, "records", "convention: a median of ten is not set by a wild one", least=1.0)
+    grown = Setting(
+        0.12,
+        "share of tokens",
+        "calibration: PPO runs clip 0.1 to 0.3 (1707.06347); 0.15 was told a row later of made-up runs, 0.1 told of 15 "
+        "of 75 trainings of the lab that were fine instead of 3",
+        least=0.01,
+        most=1.0,
+    )
+    since_gain = Setting(
+        2.0,
+        "times the share at the last gain",
+        "convention: what it grew by while the reward still gained, the reward may have gained by",
+        least=1.0,
+    )
+    gain_half_life = Setting(
+        20.0, "optimizer steps", "theory: as that of the reward in Progress, so that both lag alike", least=0.1
+    )
+    times = Setting(
+        5.0,
+        "times the share at first",
+        "convention: beyond what one rollout's share differs by from the next; where more is clipped from the start, "
+        "that is the setting and no change",
+        least=1.0,
     )
     most = Setting(
         0.5,
@@ -71,8 +105,12 @@ class ClipSaturated(Rule):
 
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(config, settings)
-        self._low, self._high = Ewma(self.half_life), Ewma(self.half_life)
-        self._active, self._dead = Ewma(self.half_life), Ewma(self.half_life)
+        self._low, self._high, self._active, self._dead = (
+            Ewma(self.half_life, of_means=self.of_means) for _ in range(4)
+        )
+        self._progress, self._slow = Progress(self.gain_half_life), Ewma(self.gain_half_life)
+        self._gain_step, self._at_gain = -1, 0.0
+        self._first = Baseline(int(self.at_first))
         self._caps = self.config.get("loss_type") == "cispo"
         self._cap = number_of(self.config, "epsilon_high")
 
@@ -89,16 +127,29 @@ class ClipSaturated(Rule):
             dead = finite(record, "groups/zero_std")
             if dead is not None:
                 self._dead.update(record.step, dead)
-        lost = self._lost(cut)
-        if cut < self.usual or (lost < self.most and cut < self.much):
+        first = self._first.value
+        if first is None:
+            first = self._first.update((low or 0.0) + (high or 0.0))
+        lost, grows = self._lost(cut), self._grows(record, cut, first)
+        if not grows and (cut < self.usual or (lost < self.most and cut < self.much)):
             return CLEAR
-        loses = lost >= self.most and (not self._caps or (self._cap is not None and self._cap <= 1))
+        loses = (grows or lost >= self.most) and (not self._caps or (self._cap is not None and self._cap <= 1))
         severity = Severity.WARNING if loses else Severity.INFO
-        return Untold(severity, lambda: self._finding(severity, cut, lost, record))
+        return Untold(severity, lambda: self._finding(severity, cut, lost, first if grows else None, record))
+
+    def _grows(self, record: StepRecord, cut: float, first: float | None) -> bool:
+        """Whether it has grown from what it was at first, and since the reward last gained."""
+        progress, slow = self._progress, self._slow.update(record.step, cut)
+        progress.update(record)
+        if progress.best_step != self._gain_step:
+            self._gain_step, self._at_gain = progress.best_step, slow
+        if first is None or cut < self.grown or progress.level is None:
+            return False
+        return cut >= self.times * first and cut >= self.since_gain * self._at_gain
 
     def may_find(self, log: Glance) -> bool:
         """See the base class."""
-        return max(0.0, log.most("clip/low")) + max(0.0, log.most("clip/high")) >= self.usual
+        return max(0.0, log.most("clip/low")) + max(0.0, log.most("clip/high")) >= min(self.usual, self.grown)
 
     def _lost(self, cut: float) -> float:
         if self._caps:
@@ -109,9 +160,10 @@ class ClipSaturated(Rule):
             return cut / (cut + self._active.level)
         return cut / max(cut, 1 - self._dead.level) if self._dead.weight else cut
 
-    def _finding(self, severity: Severity, cut: float, lost: float, record: StepRecord) -> Finding:
+    def _finding(self, severity: Severity, cut: float, lost: float, first: float | None, record: StepRecord) -> Finding:
         moves = f", and {self._active.level:.0%} move the policy" if self._active.weight else ""
-        what = f"{cut:.0%} of the tokens are clipped{moves}: {lost:.0%} of the update is thrown away"
+        since = f", from {first:.2%} at first" if first is not None else ""
+        what = f"{cut:.0%} of the tokens are clipped{since}{moves}: {lost:.0%} of the update is thrown away"
         if self._caps:
             what = f"{cut:.0%} of the tokens have their weight capped by CISPO, {lost:.0%} of those with an advantage"
         causes = self._causes(record)

@@ -16,9 +16,10 @@ from rlwatch.detect.advice import (
 )
 from rlwatch.detect.config import number_of, updates_of
 from rlwatch.detect.deadness import Deadness
-from rlwatch.detect.glance import Glance, only
+from rlwatch.detect.glance import Glance, largest, only
+from rlwatch.detect.level import Level
 from rlwatch.detect.progress import PATIENCE, Progress
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
+from rlwatch.detect.rule import CLEAR, NO_DATA, SOON, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Baseline
 from rlwatch.detect.undivided import Undivided, dead_shares
@@ -33,7 +34,8 @@ class DeadGroups(Rule):
 
     - critical: unsolved ≥ 0.995; or unsolved ≥ 0.75, the reward has not gained for 50 steps, and either three quarters
       of the groups that did not fail are stuck, or unsolved ≥ 0.95;
-    - warning: stuck ≥ 0.3, or unsolved ≥ 0.75;
+    - warning: stuck ≥ 0.3, or unsolved ≥ 0.75; sooner, where stuck groups come up: over a few rows they are 0.2, and
+      0.15 more than at first, beyond six standard errors;
     - info: solved ≥ 0.9 (it is done), or failed ≥ 0.5 (compute that teaches nothing).
 
     A log that does not tell these apart but has `groups/zero_std`, or a within-group deviation that is exactly 0, can
@@ -71,6 +73,23 @@ class DeadGroups(Rule):
     stuck_warning = Setting(
         0.3, "share of groups", "lab: led the collapse by 50 steps and flagged none of 12 good small runs", most=1.0
     )
+    stuck_soon = Setting(
+        0.2,
+        "share of groups",
+        "calibration (made-up runs of even seeds): on its way to the mark above, which a mean over 20 steps gets to 10 "
+        "to 20 steps later; of 236 trainings of the lab that were fine it told of none that the mark had not told of",
+        most=1.0,
+    )
+    stuck_risen = Setting(0.15, "share of groups", "calibration: with the one before", most=1.0)
+    noise = Setting(
+        6.0,
+        "standard errors",
+        "calibration: of a share that wanders (0.08 ± 0.06, autocorrelation 0.9, rows of one step) it blamed 1 of 60 "
+        "runs; with 0.15, 0.12 and four it was 11",
+    )
+    soon_half_life = Setting(
+        5.0, "optimizer steps", "convention: of the smoothing, as in the rules on lengths", least=0.1
+    )
     dead_warning = Setting(0.75, "share of groups", "as dead_critical, without its witness", most=1.0)
     solved_info = Setting(0.9, "share of groups", "convention: nine in ten are done", most=1.0)
     failed_info = Setting(0.5, "share of groups", "convention: half of the compute teaches nothing", most=1.0)
@@ -80,6 +99,7 @@ class DeadGroups(Rule):
         self._groups = Deadness(self.half_life)
         self._at_first = Baseline(int(self.at_first))
         self._progress = Progress()
+        self._stuck = Level(self.soon_half_life, first=int(self.at_first))
         self._undivided = Undivided(self.half_life, self.all_dead)
 
     def update(self, record: StepRecord) -> Untold | Quiet:
@@ -97,6 +117,8 @@ class DeadGroups(Rule):
         if at_first is None:
             at_first = self._at_first.update(now_failed + now_stuck)
         severity = self._severity(solved, failed, stuck, record.step)
+        if self._comes_up(record.step, now_stuck) and (severity is None or severity is Severity.INFO):
+            return Untold(Severity.WARNING, lambda: self._rise(record), hold=SOON)
         if severity is None:
             return CLEAR
         if severity is Severity.INFO and solved >= self.solved_info:
@@ -111,10 +133,20 @@ class DeadGroups(Rule):
         return (
             log.reaches(only(unsolved, split), min(self.all_dead, self.dead_critical, self.dead_warning), half_life)
             or log.reaches(only(stuck, split), self.stuck_warning, half_life)
+            or largest(log.smoothed(only(stuck, split), self.soon_half_life, rows=1)) >= self.stuck_soon
             or log.reaches(only(solved, split), self.solved_info, half_life)
             or log.reaches(only(failed, split), self.failed_info, half_life)
             or log.reaches(only(dead, ~split), self.all_dead, half_life)
         )
+
+    def _comes_up(self, step: int, stuck: float) -> bool:
+        mean = self._stuck
+        now, first = mean.update(step, stuck), mean.start
+        if first is None or now - first < self.stuck_risen / 2:
+            mean.keep()
+        if first is None or now < self.stuck_soon or now - first < self.stuck_risen:
+            return False
+        return now - first >= self.noise * mean.error_of_move
 
     def _severity(self, solved: float, failed: float, stuck: float, step: int) -> Severity | None:
         unsolved = failed + stuck
@@ -154,6 +186,19 @@ class DeadGroups(Rule):
             causes=self._causes(failed, stuck, record),
             advice=[RAISE_CLIP_HIGH, MORE_EXPLORATION, GO_BACK] if mostly_stuck else [EASIER_PROMPTS, LARGER_GROUPS],
         )  # fmt: skip
+
+    def _rise(self, record: StepRecord) -> Finding:
+        now, first = self._stuck.now, self._stuck.start
+        return Finding(
+            severity=Severity.WARNING,
+            value=now,
+            reference=first,
+            message=f"{now:.0%} of the groups are stuck, from {first:.0%} at first: siblings earn one and the same "
+            "reward, neither the worst nor the best",
+            evidence=present(record, "groups/stuck", "groups/failed", "groups/solved", "reward/mean", "entropy/mean"),
+            causes=self._causes(0.0, now, record),
+            advice=[RAISE_CLIP_HIGH, MORE_EXPLORATION, GO_BACK],
+        )
 
     def _done(self, solved: float) -> Finding:
         return Finding(

@@ -12,7 +12,7 @@ from rlwatch.detect.deadness import Deadness, most_unsolved
 from rlwatch.detect.forecast import forecast
 from rlwatch.detect.glance import Glance, best_so_far
 from rlwatch.detect.progress import Progress
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
+from rlwatch.detect.rule import CLEAR, NO_DATA, SOON, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Baseline, Ewma
 from rlwatch.detect.trend import Trend
@@ -96,7 +96,8 @@ class EntropyCollapse(Rule):
         severity = self._severity(step)
         if severity is None:
             return CLEAR
-        return Untold(severity, lambda: self._finding(severity, level, at_first, record, None))
+        hold = SOON if severity is Severity.WARNING else None
+        return Untold(severity, lambda: self._finding(severity, level, at_first, record, None), hold=hold)
 
     def may_find(self, log: Glance) -> bool:
         """See the base class."""

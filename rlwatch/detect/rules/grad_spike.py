@@ -23,8 +23,9 @@ class GradSpike(Rule):
 
     A row spikes where the logarithm of its norm before clipping is above the median of the last 50 by a factor of 5 and
     by more than their noise (their median absolute deviation as a standard deviation). Healthy runs have such rows by
-    themselves, so one is nothing. At least four in the last 20 rows are a warning, for the optimizer's moments then
-    rest on them. Clipping, which is told, bounds what each of them does and not where it leads.
+    themselves, so one is nothing. At least four in the last 20 rows are a warning, or three of twice that factor in the
+    last 8, for the optimizer's moments then rest on them. Clipping, which is told, bounds what each of them does and
+    not where it leads.
 
     Rows, and not steps, are counted: a row that stands for several steps tells the norm of the last of them. A norm of
     exactly 0 is a dead step's: it is no spike and sets no level. Says nothing before 20 norms, nor about a record
@@ -49,6 +50,16 @@ class GradSpike(Rule):
         "theory: where one row in 100 spikes by itself, four of 20 do by chance in one window of 23 000, and three in "
         "one of 1000",
         least=1.0,
+    )
+    burst = Setting(
+        3,
+        "rows",
+        "theory: where one row in 160 is that large by itself, three of 8 are by chance in one window of 80 000",
+        least=1.0,
+    )
+    burst_window = Setting(8, "rows", "theory: see burst", least=1.0, most=1000.0)
+    burst_factor = Setting(
+        2.0, "times factor", "calibration: of isolated rows of 5 to 30 times, three in five", least=1.0
     )
     window = Setting(20, "rows", "theory: see cluster", least=1.0, most=1000.0)
     usual = Setting(
@@ -95,7 +106,7 @@ class GradSpike(Rule):
             return CLEAR
         while spikes and spikes[0] <= self._rows - self.window:
             del spikes[0], self._steps[0], self._sizes[0], self._left[0]
-        if len(spikes) < self.cluster:
+        if len(spikes) < self.cluster and not self._bursts():
             return CLEAR
         return Untold(Severity.WARNING, lambda: self._finding(record))
 
@@ -111,7 +122,14 @@ class GradSpike(Rule):
         below, rows = among(norms < low, int(self.usual)), np.minimum(np.arange(1, len(norms) + 1), int(self.usual))
         if (2 * below >= rows)[int(self.enough) - 1 :].any():
             return True  # else no median of the last rows is below it
-        return bool(among(norms > (1 - 1e-9) * self.factor * low, int(self.window) + 1).max() >= self.cluster)
+        return bool(
+            among(norms > (1 - 1e-9) * self.factor * low, int(max(self.window, self.burst_window)) + 1).max()
+            >= min(self.cluster, self.burst)
+        )
+
+    def _bursts(self) -> bool:
+        near, large = self._rows - self.burst_window, self.burst_factor * self.factor
+        return sum(n > near and x >= large for n, x in zip(self._spikes, self._sizes, strict=True)) >= self.burst
 
     def _judge(self, now: float, record: StepRecord) -> None:
         usual = _middle(self._ordered)

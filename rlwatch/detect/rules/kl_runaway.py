@@ -12,7 +12,7 @@ from rlwatch.detect.forecast import ENOUGH, REAL, forecast
 from rlwatch.detect.glance import Glance
 from rlwatch.detect.level import WILD
 from rlwatch.detect.progress import Progress
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
+from rlwatch.detect.rule import CLEAR, NO_DATA, SOON, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.trend import Trend
 from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
@@ -42,7 +42,7 @@ class KLRunaway(Rule):
 
     name = "kl-runaway"
     needs = ("kl/ref",)
-    hold = Hold(steps=5, records=3)
+    hold = SOON
     release = Hold(steps=40, records=3)
 
     half_life = Setting(
@@ -71,10 +71,10 @@ class KLRunaway(Rule):
         least=1.0,
     )
     matters = Setting(
-        0.5,
+        0.25,
         "nats per token",
-        "theory: by Pinsker's inequality the total variation is up to (KL/2)^0.5; below half a nat the policy's next "
-        "token is still the reference's in at least half of the cases",
+        "theory: by Pinsker's inequality the total variation is up to (KL/2)^0.5, at a quarter of a nat 0.35: below it "
+        "the policy's next token is still the reference's in about two of three cases",
         least=1e-6,
     )
     nearly = Setting(

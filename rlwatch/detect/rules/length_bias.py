@@ -10,7 +10,7 @@ from rlwatch.detect.config import number_of
 from rlwatch.detect.forecast import forecast
 from rlwatch.detect.glance import Glance, only
 from rlwatch.detect.level import Level
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
+from rlwatch.detect.rule import CLEAR, NO_DATA, SOON, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Baseline, Ewma
 from rlwatch.detect.trend import Trend
@@ -24,9 +24,11 @@ class LengthBias(Rule):
     """Incorrect answers have grown against correct ones, within prompts that have both.
 
     grown = smoothed `length/gap` − what it was at first · how much longer answers have got in general (at least 1).
-    It is found where it is more than 0.3 of the mean length, the gap is beyond four of its own standard errors
-    from its start, and incorrect answers are not shorter than at first. A gap that was there from the beginning, one
-    that grows as all lengths do, and right answers that get concise are not it.
+    It is found where it is more than 0.3 of the mean length and the gap is beyond five of its own standard errors from
+    its start, and incorrect answers are not shorter than at first. Where the loss makes it likely, an eighth of the
+    mean length is enough, beyond six errors; in rows of single steps, of which the gap wanders from one to the next, a
+    line through them has to be real too. A gap that was there from the beginning, one that grows as all lengths do, and
+    right answers that get concise are not it.
 
     A warning where loss_type divides by a completion's own length, which makes a long wrong answer cheap a token; else
     info. A log without `length/gap` but with `length/incorrect` and `length/correct` gives info only: between prompts,
@@ -40,6 +42,13 @@ class LengthBias(Rule):
     release = Hold(steps=20, records=3)
 
     half_life = Setting(10.0, "optimizer steps", "convention: of the smoothing, as in reward-collapse", least=0.1)
+    of_means = Setting(
+        5.0,
+        "optimizer steps",
+        "calibration (made-up runs of even seeds): the same of rows of several steps, which are means already; with "
+        "10, told a row or two later",
+        least=0.1,
+    )
     at_first = Setting(10, "records", "convention: a median of ten is not set by a wild one", least=1.0)
     matters = Setting(
         0.3,
@@ -47,8 +56,21 @@ class LengthBias(Rule):
         "measurement (science.md, answers of 17 tokens, 6 to 20 seeds): wrong minus right length ended at +25 and +28 "
         "tokens under 1/|o|, and at -1.1 ± 2.5 under dr_grpo, whose two deviations these are",
     )
+    begun = Setting(
+        0.125,
+        "share of length/mean",
+        "convention: half of a gap that is a quarter of the length; only where loss_type divides by a completion's own "
+        "length, and prompts have both",
+    )
     noise = Setting(
-        4.0, "standard errors", "theory: looked at in every record, four are passed by chance in 1 of 100 runs"
+        5.0, "standard errors", "calibration: four are passed by chance in 1 of 100 runs where noise does not wander"
+    )
+    clear = Setting(
+        6.0,
+        "standard errors",
+        "calibration: of a gap that walks at random as under dr_grpo (autocorrelation 0.9, a deviation of 2.3 of 17 "
+        "tokens) it blamed 6 of 240 runs; five told of 73 % of made-up ones in time rather than of 57 %, and blamed "
+        "half as many again that wander in rows of several steps",
     )
 
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
@@ -57,7 +79,9 @@ class LengthBias(Rule):
         self._within = False
         self._length, self._length_start = Ewma(self.half_life), Baseline(int(self.at_first))
         self._incorrect, self._incorrect_start = Ewma(self.half_life), Baseline(int(self.at_first))
-        self._incorrect_trend = Trend(2 * self.half_life)
+        self._step: int | None = None
+        self._line = Trend(4 * self.half_life)
+        self._incorrect_trend = Trend(4 * self.half_life)
         self._first_step: int | None = None
         self._by_length = self.config.get("loss_type") in BY_LENGTH
         self._limit = max(0.0, number_of(self.config, "max_completion_length") or 0.0)
@@ -85,7 +109,7 @@ class LengthBias(Rule):
         length, start = self._length.update(step, mean), self._length_start.value
         if start is None:
             start = self._length_start.update(mean)
-        mean_gap = self._gap
+        mean_gap, single = self._gap, self._is_single(step)
         level, reference = mean_gap.update(step, gap), mean_gap.start
         if reference is None or start is None:
             mean_gap.keep()
@@ -94,10 +118,14 @@ class LengthBias(Rule):
         grown = (level - usual) / length
         if grown <= self.matters / 2:
             mean_gap.keep()
-        if grown <= self.matters or self._shrunk() or level - reference <= self.noise * mean_gap.error_of_move:
+        begins, much = self._begins(step, gap, grown, single), grown > self.matters
+        if not (much or begins) or self._shrunk():
+            return CLEAR
+        if level - reference <= (self.noise if much else self.clear) * mean_gap.error_of_move:
             return CLEAR
         severity = Severity.WARNING if self._by_length and self._within else Severity.INFO
-        return Untold(severity, lambda: self._finding(severity, level, reference, length, record))
+        hold = None if single else SOON
+        return Untold(severity, lambda: self._finding(severity, level, reference, length, record), hold=hold)
 
     def may_find(self, log: Glance) -> bool:
         """See the base class."""
@@ -107,13 +135,27 @@ class LengthBias(Rule):
         used = (mean > 0) & (within | (between == between)) & ((gap == gap) | ~within)
         length = log.smoothed(only(mean, used), self.half_life)
         for values in (only(gap, used & within), only(between, used & ~within)):
-            grown = log.smoothed(values, self.half_life, rows=1) - log.at_first(values, self.at_first)
-            if (grown > (1 - 1e-9) * self.matters * length).any():
+            level = log.smoothed(values, self.half_life, rows=1, of_means=self.of_means)
+            grown = level - log.at_first(values, self.at_first)
+            if (grown > (1 - 1e-9) * min(self.begun, self.matters) * length).any():
                 return True
         return False
 
     def _new_gap(self) -> Level:
-        return Level(self.half_life, first=int(self.at_first))
+        return Level(self.half_life, first=int(self.at_first), of_means=self.of_means)
+
+    def _is_single(self, step: int) -> bool:
+        before, self._step = self._step, step
+        return before is None or step - before <= 1
+
+    def _begins(self, step: int, gap: float, grown: float, single: bool) -> bool:
+        if not (self._by_length and self._within):
+            return False
+        line = self._line
+        line.update(step, gap)
+        return grown > max(self.begun, 1.0 / max(1e-9, self._length.level)) and (
+            not single or line.significance >= self.noise
+        )
 
     def _shrunk(self) -> bool:
         start = self._incorrect_start.value

@@ -10,8 +10,7 @@ from rlwatch.detect.advice import GO_BACK, LENGTH_REWARD, LESS_EXPLORATION, MASK
 from rlwatch.detect.config import number_of
 from rlwatch.detect.forecast import forecast
 from rlwatch.detect.glance import Glance
-from rlwatch.detect.length_rule import LengthRule
-from rlwatch.detect.level import Level
+from rlwatch.detect.length_rule import LengthRule, tokens
 from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Quiet, Untold, finite
 from rlwatch.detect.rules.length_bias import BY_LENGTH
 from rlwatch.detect.setting import Setting
@@ -21,13 +20,19 @@ from rlwatch.runs.records import Advice, Cause, Forecast, Severity, StepRecord
 
 
 class LengthExplosion(LengthRule):
-    """The smoothed `length/mean` is twice what it was at first and has grown by a quarter since the reward last gained,
-    beyond four standard errors, and the reward has stalled (50 steps), has lost a tenth, or truncation has risen.
+    """Answers get long fast, or are long, and the reward does not gain.
 
-    - critical: the reward is also a third below its best, beyond four standard errors;
+    Fast: within 50 steps, without a row in between that is within a quarter of the start, a row's `length/mean` is 1.75
+    times what it was at first and 1.5 times what it was when the reward last gained, beyond six deviations of a row.
+    In rows of single steps, which scatter more, it takes what lies halfway between a row and the mean of those before,
+    and a tenth of the reward lost or truncation risen beside it.
+    Long: smoothed, it is twice what it was at first and has grown by a quarter since the reward last gained, beyond
+    four standard errors, and the reward has stalled (50 steps), has lost a tenth, or truncation has risen.
+
+    - critical: long, and the reward is a third below its best, beyond four standard errors;
     - warning: else, with a forecast of when the limit is reached (max_completion_length, else the largest mean length
       at which nearly all completions were cut off);
-    - nothing: the reward gains, however long the answers get.
+    - nothing: the reward gains as the answers grow, however long they get.
 
     Needs ten records with a length. A record without a length or a reward cannot tell; without `length/truncated` only
     the reward bears witness.
@@ -41,11 +46,15 @@ class LengthExplosion(LengthRule):
         "theory: generating costs at least in proportion to the length, so the run costs twice as much for nothing",
         least=1.0,
     )
-    since_gain = Setting(
-        1.25,
-        "times the length at the last gain",
-        "convention: what it grew by while the reward still gained, it may have gained by",
+    rushed = Setting(
+        1.75,
+        "times the length at first",
+        "calibration (made-up runs of even seeds): three quarters of the way to twice; 1.5 warned of 24 of 30 runs "
+        "whose answers get longer and better, 1.75 of 2",
         least=1.0,
+    )
+    rushed_since_gain = Setting(
+        1.5, "times the length at the last gain", "calibration: with the one before; 1.6 was a row later", least=1.0
     )
     truncated_more = Setting(
         0.1,
@@ -60,14 +69,13 @@ class LengthExplosion(LengthRule):
 
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(config, settings)
-        self._log_length = Level(self.half_life, first=int(self.at_first))
-        self._growth = Trend(2 * self.half_life)  # of the logarithm, once it grows
+        self._growth = Trend(4 * self.half_life)  # of the logarithm, once it grows
         self._truncated, self._truncated_start = Ewma(self.half_life), Baseline(int(self.at_first))
         self._entropy_start = Baseline(int(self.at_first))
         self._first_step: int | None = None
         self._limit = max(0.0, number_of(self.config, "max_completion_length") or 0.0)
         self._pinned_at = 0.0
-        self._log_since = math.log(self.since_gain)
+        self._log_moved = math.log(self.moved)
 
     def update(self, record: StepRecord) -> Untold | Quiet:
         """See the class."""
@@ -80,51 +88,61 @@ class LengthExplosion(LengthRule):
                 self._truncated_start.update(truncated)
             if truncated >= self.pinned and length is not None:
                 self._pinned_at = max(self._pinned_at, length)
+        lengths = self._lengths
+        lengths.update(record)
         if length is not None and length > 0:
             if self._first_step is None:
                 self._first_step = step
-            self._see(step, math.log(length))
-        lengths = self._lengths
-        lengths.update(record)
-        level, start, at_gain = lengths.level, lengths.start, lengths.at_gain
+            logs = lengths.logs
+            if logs.start is not None and logs.now - logs.start >= self._log_moved:
+                self._growth.update(step, math.log(length))
+        level, start, at_gain, newest = lengths.level, lengths.start, lengths.at_gain, lengths.newest
         if level is None:
             return NO_DATA
-        if level <= self.grown * start or level <= self.since_gain * at_gain or not self._is_real(level / at_gain):
+        if newest < self.moved * start and level <= self.grown * start:
+            self._moved_since = None
+            return CLEAR
+        since = self._rushes(step, newest / start, newest / at_gain, self.rushed, self.rushed_since_gain)
+        is_long = level > self.grown * start and level > self.moved * at_gain and self._is_real(level / at_gain)
+        if since is None and not is_long:
             return CLEAR
         lost, more = lengths.lost(self.noise), self._truncated_more()
-        if lost < self.slipping and more < self.truncated_more and not lengths.progress.stalled(step):
-            return CLEAR
+        seen = lost >= self.slipping or more >= self.truncated_more
+        if not is_long or not (seen or lengths.progress.stalled(step)):
+            if since is None or (lengths.single and not seen):
+                return CLEAR
+            warning = Severity.WARNING
+            return Untold(warning, lambda: self._finding(warning, newest, start, self._rush_words(lost), record), since)
         severity = Severity.CRITICAL if lost >= self.lost else Severity.WARNING
-        return Untold(severity, lambda: self._finding(severity, level, start, lost, record))
+        return Untold(severity, lambda: self._finding(severity, level, start, self._words(level, start, lost), record))
 
     def may_find(self, log: Glance) -> bool:
         """See the base class."""
         level, start = self._level_and_start(log)
-        return bool((level > self.grown * start).any())
-
-    def _see(self, step: int, value: float) -> None:
-        lengths = self._log_length
-        level, start = lengths.update(step, value), lengths.start
-        if start is None or level - start < self._log_since:
-            lengths.keep()
-        else:
-            self._growth.update(step, value)
+        return bool(
+            (level > self.grown * start).any() or (log.values("length/mean") >= (1 - 1e-9) * self.rushed * start).any()
+        )
 
     def _is_real(self, times: float) -> bool:
         """Whether that is more than what the length does while it does not grow."""
-        return math.log(times) > self.noise * self._log_length.error_of_move
+        return math.log(times) > self.noise * self._lengths.logs.error_of_move
 
     def _truncated_more(self) -> float:
         start = self._truncated_start.value
         return self._truncated.level - start if start is not None else 0.0
 
-    def _finding(self, severity: Severity, level: float, reference: float, lost: float, record: StepRecord) -> Finding:
+    def _words(self, level: float, start: float, lost: float) -> str:
+        return (
+            f"answers have {tokens(level)} tokens on average, {level / start:.2g} times {tokens(start)} at the "
+            f"beginning, and {self._reward_words(lost)}"
+        )
+
+    def _finding(self, severity: Severity, level: float, reference: float, words: str, record: StepRecord) -> Finding:
         return Finding(
             severity=severity,
             value=level,
             reference=reference,
-            message=f"answers have {level:.3g} tokens on average, {level / reference:.1f} times {reference:.3g} at the "
-            f"beginning, and {self._reward_words(lost)}",
+            message=words,
             evidence=self._evidence(record, level),
             causes=self._causes(record),
             advice=self._advice(record),

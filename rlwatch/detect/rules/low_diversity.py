@@ -11,7 +11,7 @@ from rlwatch.detect.deadness import Deadness
 from rlwatch.detect.glance import Glance
 from rlwatch.detect.level import Level
 from rlwatch.detect.progress import PATIENCE, Progress
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite, present
+from rlwatch.detect.rule import CLEAR, NO_DATA, SOON, Finding, Hold, Quiet, Rule, Untold, finite, present
 from rlwatch.detect.setting import Setting
 from rlwatch.runs.records import Cause, Severity, StepRecord
 
@@ -31,11 +31,18 @@ class LowDiversity(Rule):
 
     name = "low-diversity"
     needs = ("groups/unique",)
-    hold = Hold(steps=10, records=3)
+    hold = SOON
     release = Hold(steps=20, records=3)
     symptom_of = ("non-finite", "entropy-collapse", "dead-groups")
 
     half_life = Setting(10.0, "optimizer steps", "convention: of the smoothing, as in reward-collapse", least=0.1)
+    of_means = Setting(
+        5.0,
+        "optimizer steps",
+        "calibration (made-up runs of even seeds): the same of rows of several steps, which are means already; with "
+        "10, told a row or two later",
+        least=0.1,
+    )
     at_first = Setting(10, "records", "convention: a median of ten is not set by a wild one", least=1.0)
     fallen = Setting(
         0.5, "share of the start", "theory: half of the comparisons that a group's size pays for are gone", most=1.0
@@ -51,7 +58,10 @@ class LowDiversity(Rule):
 
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(config, settings)
-        self._unique, self._groups = Level(self.half_life, first=int(self.at_first)), Deadness(self.half_life)
+        self._unique, self._groups = (
+            Level(self.half_life, first=int(self.at_first), of_means=self.of_means),
+            Deadness(self.half_life),
+        )
         self._progress = Progress()
 
     def update(self, record: StepRecord) -> Untold | Quiet:
@@ -77,7 +87,7 @@ class LowDiversity(Rule):
 
     def may_find(self, log: Glance) -> bool:
         """See the base class."""
-        unique = log.level("groups/unique", self.half_life, rows=1)
+        unique = log.level("groups/unique", self.half_life, rows=1, of_means=self.of_means)
         start = log.at_first(log.values("groups/unique"), self.at_first)
         return bool(((unique <= self.few) & (unique <= self.fallen * start)).any())
 

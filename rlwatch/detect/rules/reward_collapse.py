@@ -14,20 +14,24 @@ from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import CountedEwma, Ewma
 from rlwatch.runs.records import Advice, Cause, Severity, StepRecord
 
+TWO_ROWS = Hold(steps=2, records=2)
+"""How long rows have to have lost half to be told of."""
+
 
 class RewardCollapse(Rule):
     """The smoothed reward lies far below the best that it has been.
 
     fall = (best − level) / (best − floor), with floor = min(0, lowest level before the best): for rewards above zero it
     is the share of the reward that is gone; for negative rewards, of what the run had gained, or of the rewards' spread
-    and scatter where that is more. Critical from 1/2, a warning from 1/3. Rows that lose half of it and then four
-    fifths are critical as they are, if that is beyond what rows scattered by before. Noise is four standard errors,
-    which know how alike neighbouring rows were before the fall. Missing or non-finite rewards say nothing.
+    and scatter where that is more. Critical from 1/2, a warning from 1/3. Two rows that lose half of it are a warning
+    as they are, and critical where the second has lost four fifths, if that is beyond what rows scattered by before.
+    Noise is four standard errors, which know how alike neighbouring rows were before the fall. Missing or non-finite
+    rewards say nothing.
     """
 
     name = "reward-collapse"
     needs = ("reward/mean",)
-    hold = Hold(steps=5, records=2)
+    hold = Hold(steps=3, records=2)
     release = Hold(steps=20, records=3)
 
     half_life = Setting(
@@ -70,7 +74,7 @@ class RewardCollapse(Rule):
         self._scatter = CountedEwma(self.half_life * 4)  # of rows that have not lost half, around the level before them
         self._alike = Ewma(self.half_life * 4)  # products of two such rows' residuals, one after the other
         self._residual: float | None = None
-        self._lost_since: int | None = None
+        self._lost_since: int | None = None  # of rows that have lost half
         self._first_step: int | None = None
         self._best: float | None = None
         self._best_step = 0
@@ -93,7 +97,7 @@ class RewardCollapse(Rule):
             return NO_DATA
         if self._lowest < 0 and (spread := finite(record, "reward/std")) is not None:  # else nobody asks
             self._spread.update(step, spread)
-        gone_since = self._gone_since(step, reward)
+        lost_since, nearly_all = self._lost(step, reward)
         if smoothed.weight:
             off = reward - smoothed.level
             self._variance.update(step, off * off)
@@ -109,13 +113,16 @@ class RewardCollapse(Rule):
             self._best, self._best_step, self._floor = level, step, self._lowest
             self._entropy_at_best = self._entropy.level if self._entropy.weight else None
             best = level
-        if gone_since is not None:
+        if nearly_all:
             critical = Severity.CRITICAL
-            return Untold(critical, lambda: self._finding(critical, reward, best, reward, entropy), gone_since)
+            return Untold(critical, lambda: self._finding(critical, reward, best, reward, entropy), lost_since)
         scale, fallen = self._scale(best), best - level
         least = self.slipping * scale
         if fallen <= least or fallen <= max(self.noise * self._error(), 1e-9 * abs(best)):  # noise, or a rounding
-            return CLEAR
+            if lost_since is None:
+                return CLEAR
+            warning = Severity.WARNING
+            return Untold(warning, lambda: self._finding(warning, reward, best, reward, entropy), lost_since, TWO_ROWS)
         severity = Severity.CRITICAL if fallen >= self.lost * scale else Severity.WARNING
         return Untold(severity, lambda: self._finding(severity, level, best, reward, entropy))
 
@@ -128,8 +135,7 @@ class RewardCollapse(Rule):
         best, floor = best_so_far(level)
         scale = best - floor  # or more
         half = best[:-1] - reward[1:] >= self.lost * scale[:-1]
-        nearly_all = best[:-1] - reward[1:] >= (1 - self.gone) * scale[:-1]
-        return bool((best - level > self.slipping * scale).any() or (half[:-1] & nearly_all[1:]).any())
+        return bool((best - level > self.slipping * scale).any() or (half[:-1] & half[1:]).any())
 
     def _error(self) -> float:
         """The standard error of best − level: both carry one, the wider the more alike neighbouring rows are."""
@@ -152,8 +158,11 @@ class RewardCollapse(Rule):
         scatter = self._scatter.level**0.5 if self._scatter.weight else 0.0
         return max(gained, 2 * spread, 2 * self.noise * scatter)
 
-    def _gone_since(self, step: int, reward: float) -> int | None:
-        """Where a row has lost four fifths of the best, beyond the rows' scatter: since when each row has lost half."""
+    def _lost(self, step: int, reward: float) -> tuple[int | None, bool]:
+        """Since when each row has lost half of the best, and whether this one has lost four fifths.
+
+        None for a single row, and where it is not beyond the rows' scatter.
+        """
         best = self._best
         if best is None or best - reward < self.lost * self._scale(best):
             residual, before = reward - self._reward.level if self._reward.weight else 0.0, self._residual
@@ -161,14 +170,15 @@ class RewardCollapse(Rule):
             if before is not None:
                 self._alike.update(step, residual * before)
             self._residual, self._lost_since = residual, None
-            return None
+            return None, False
         if self._lost_since is None:
             self._lost_since = step
-            return None
+            return None, False
         lost = best - reward
-        nearly_all = lost >= (1 - self.gone) * self._scale(best)
         known = self._floor == 0 or self._scatter.effective_count >= self.enough
-        return self._lost_since if nearly_all and known and lost > self.noise * self._scatter.level**0.5 else None
+        if not known or lost <= self.noise * self._scatter.level**0.5:
+            return None, False
+        return self._lost_since, lost >= (1 - self.gone) * self._scale(best)
 
     def _finding(self, severity: Severity, level: float, best: float, reward: float, entropy: float | None) -> Finding:
         return Finding(

@@ -8,7 +8,7 @@ from typing import Any
 
 from rlwatch.detect.advice import SAME_SAMPLER, TOKEN_WEIGHTS
 from rlwatch.detect.glance import Glance
-from rlwatch.detect.rule import CLEAR, NO_DATA, Finding, Hold, Quiet, Rule, Untold, finite
+from rlwatch.detect.rule import CLEAR, NO_DATA, SOON, Finding, Hold, Quiet, Rule, Untold, finite
 from rlwatch.detect.setting import Setting
 from rlwatch.detect.streaming import Ewma
 from rlwatch.runs.records import Severity, StepRecord
@@ -26,10 +26,17 @@ class SamplerMismatch(Rule):
 
     name = "sampler-mismatch"
     needs = ("sampler/ratio_mean",)
-    hold = Hold(steps=10, records=3)
+    hold = SOON
     release = Hold(steps=20, records=3)
 
     half_life = Setting(10.0, "optimizer steps", "convention: of the smoothing of the logarithm", least=0.1)
+    of_means = Setting(
+        5.0,
+        "optimizer steps",
+        "calibration (made-up runs of even seeds): the same of rows of several steps, which are means already; with "
+        "10, told a row or two later",
+        least=0.1,
+    )
     warning = Setting(
         2.0,
         "times too large or too small",
@@ -45,7 +52,7 @@ class SamplerMismatch(Rule):
 
     def __init__(self, config: Mapping[str, Any] | None = None, settings: Mapping[str, object] | None = None) -> None:
         super().__init__(config, settings)
-        self._log_ratio = Ewma(self.half_life)
+        self._log_ratio = Ewma(self.half_life, of_means=self.of_means)
         self._marks = math.log(self.warning), math.log(self.critical)
 
     def update(self, record: StepRecord) -> Untold | Quiet:
