@@ -6,9 +6,10 @@ Runs of even seeds are for tuning, those of odd seeds for testing. `--runs` name
 label, failure, event_step, every); its surviving runs also lend the made-up ones their noise. `--lab` names a folder
 of runs of `rlwatch lab NAME --seeds N --out DIR`, labelled by what each experiment asks. A failure is found
 by an alert of the right rule, not before anything was wrong, and at least of its class's severity: critical where the
-run is being destroyed, a warning where a measurable share is lost. It is in time up to the step at which its class is
-due: the event and one row more where it is seen to come, 20 rows where nothing shows before it. On other runs every
-critical alert is a false one, and warnings are counted beside them. Intervals are 95 %, from a bootstrap over runs.
+run is being destroyed, a warning where a measurable share is lost. It is told in time by a warning or worse up to the
+step at which its class is due: the event and one row more where something shows before it, 20 rows from the event where
+the run is dead or misconfigured from there on. On other runs every critical alert is a false one, and warnings are
+counted beside them. Intervals are 95 %, from a bootstrap over runs.
 Beside the rules stand three naive detectors, of which any alarm counts as one of the right rule.
 """
 
@@ -98,10 +99,10 @@ class Score:
 
     Args:
         case: The run.
-        in_time: Found by the step at which it was due.
-        found: Found at all.
-        warned: At least a warning of the right rule by the step at which it was due.
-        lead: Steps from the first right alarm to the event; None where not found.
+        told: At least a warning of the right rule by the step at which it was due.
+        found: Found at all, at the severity that the class asks for.
+        severe: So found by the step at which it was due.
+        lead: Steps from the first alarm of the right rule to the event; None where there is none.
         named: Whether the first cause of a right alarm is the right one; None where none is asked for or named.
         false: Critical alarms on a good run, or before anything was wrong.
         false_rules: Whose they are.
@@ -109,9 +110,9 @@ class Score:
     """
 
     case: Case
-    in_time: bool
+    told: bool
     found: bool
-    warned: bool
+    severe: bool
     lead: int | None
     named: bool | None
     false: int
@@ -134,10 +135,10 @@ def score(case: Case, alarms: Iterable[Alarm]) -> Score:
     causes = [alarm.cause for alarm in right if alarm.cause is not None]
     return Score(
         case=case,
-        in_time=bool(right) and right[0].step <= due,
+        told=bool(about) and about[0].step <= due,
         found=bool(right),
-        warned=any(alarm.step <= due for alarm in about),
-        lead=case.event - right[0].step if right and case.event is not None else None,
+        severe=bool(right) and right[0].step <= due,
+        lead=case.event - about[0].step if about and case.event is not None else None,
         named=any(re.search(case.cause, cause) for cause in causes) if case.cause and causes else None,
         false=len(early),
         false_rules=tuple(alarm.rule or "" for alarm in early),
@@ -304,9 +305,9 @@ def of_failures(scores: Sequence[Score]) -> dict[str, Any]:
     named = [s.named for s in scores if s.named is not None]
     return {
         "runs": len(scores),
-        "in_time": interval([s.in_time for s in scores]),
+        "told": interval([s.told for s in scores]),
         "found": interval([s.found for s in scores]),
-        "warned": interval([s.warned for s in scores]),
+        "severe": interval([s.severe for s in scores]),
         "lead": [float(q) for q in np.quantile(leads, [0.1, 0.5, 0.9])] if leads else None,
         "cause": interval(named) if named else None,
         "before_onset": interval([s.false for s in scores]),
@@ -371,11 +372,20 @@ def _rate(numbers: tuple[float, float, float]) -> str:
 def failure_table(title: str, summary: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(title=title, box=None, title_justify="left", header_style="dim", padding=(0, 1))
     table.add_column("failures")
-    for name in ("runs", "in time", "found", "warned in time", "lead 10/50/90 %", "cause named", "before onset, a run"):
+    heads = (
+        "runs",
+        "told in time",
+        "found",
+        "so severe in time",
+        "lead 10/50/90 %",
+        "cause named",
+        "before onset, a run",
+    )
+    for name in heads:
         table.add_column(name, justify="right")
     for kind, n in summary.items():
         lead = "–" if n["lead"] is None else " / ".join(f"{q:.0f}" for q in n["lead"])
-        cells = (_share(n["in_time"]), _share(n["found"]), _share(n["warned"]), lead, _share(n["cause"]))
+        cells = (_share(n["told"]), _share(n["found"]), _share(n["severe"]), lead, _share(n["cause"]))
         table.add_row(kind, str(n["runs"]), *cells, _rate(n["before_onset"]), end_section=kind == "all")
     return table
 
@@ -397,12 +407,19 @@ def good_table(title: str, summary: Mapping[str, Mapping[str, Any]]) -> Table:
 def beside_table(title: str, summaries: Mapping[str, Mapping[str, Any]]) -> Table:
     table = Table(title=title, box=None, title_justify="left", header_style="dim", padding=(0, 1))
     table.add_column("detector")
-    for name in ("in time", "found", "lead 10/50/90 %", "critical a good run", "per 1000 steps", "good runs with one"):
+    for name in (
+        "told in time",
+        "found",
+        "lead 10/50/90 %",
+        "critical a good run",
+        "per 1000 steps",
+        "good runs with one",
+    ):
         table.add_column(name, justify="right")
     for name, summary in summaries.items():
         fails, good = summary["failures"]["all"], summary["good"]["all"]
         lead = "–" if fails["lead"] is None else " / ".join(f"{q:.0f}" for q in fails["lead"])
-        cells = (_share(fails["in_time"]), _share(fails["found"]), lead, _rate(good["per_run"]))
+        cells = (_share(fails["told"]), _share(fails["found"]), lead, _rate(good["per_run"]))
         table.add_row(name, *cells, _rate(good["per_1000_steps"]), _share(good["runs_with_one"]))
     return table
 

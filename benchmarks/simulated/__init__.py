@@ -20,7 +20,7 @@ real logs have. What a rule does here shows what it can do at best. Labels were 
 """
 
 from .draw import Groups
-from .events import EVENT_ONLY, ONE_ROW, TEN_ROWS, TWENTY_ROWS
+from .events import EVENT_ONLY, ONE_ROW, TWENTY_ROWS
 from .loggers import LOGGERS
 from .noise import Array, Noise, residual
 from .plan import Kind, Plan, ramp
@@ -33,7 +33,6 @@ __all__ = [
     "KINDS",
     "LOGGERS",
     "ONE_ROW",
-    "TEN_ROWS",
     "TWENTY_ROWS",
     "Array",
     "Groups",

@@ -21,10 +21,10 @@ GONE = 0.1
 STUCK = 0.9
 """The mean share of stuck groups in four rows from which a collapsed entropy is a fact: nine in ten teach nothing."""
 
-EVENT_ONLY, ONE_ROW, TEN_ROWS, TWENTY_ROWS = 0, 1, 10, 20
-"""How long after the event an alarm is still in time. Where a warning has to come before the loss, by the event's row;
-a collapse, which is seen to come, is due by the next row; a loss that builds up and is no catastrophe within ten; what
-is dead or misconfigured within twenty, since before the event there is nothing to see."""
+EVENT_ONLY, ONE_ROW, TWENTY_ROWS = 0, 1, 20
+"""How long after the event an alarm is still in time: by the next row, as for the collapses of real runs, since a fact
+dates from the first of the rows that show it; by the event's row, where a warning has to come long before the loss;
+within twenty rows what is dead or misconfigured from its event on, since before it there is nothing to see."""
 
 
 def four_rows(values: Array) -> Array:

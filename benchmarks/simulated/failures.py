@@ -110,7 +110,6 @@ def _mismatch(rng: np.random.Generator, steps: int) -> Plan:
     plan.ratio = np.exp(ramp(steps, onset, over, 0.0, math.log(end)))
     plan.rules = ("sampler-mismatch",)
     plan.onset, plan.event = int(onset), min(steps, math.ceil(onset + over))
-    plan.grace = TWENTY_ROWS
     return plan
 
 

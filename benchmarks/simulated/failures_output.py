@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .events import TEN_ROWS, TWENTY_ROWS, gap_reaches, grows, shrinks
+from .events import gap_reaches, grows, shrinks
 from .plan import Kind, Plan, ramp, with_tails
 
 
@@ -27,7 +27,7 @@ def _length_bias(rng: np.random.Generator, steps: int) -> Plan:
     plan.loss_type = "grpo"
     plan.rules, plan.severity = ("length-bias",), "warning"
     plan.cause = r"(?i)1/\|?[oL]|denominator|loss_type|grpo|length|longer|normali"
-    plan.onset, plan.event_row, plan.grace = int(onset), gap_reaches(0.25), TWENTY_ROWS
+    plan.onset, plan.event_row = int(onset), gap_reaches(0.25)
     return plan
 
 
@@ -46,7 +46,7 @@ def _length_explosion(rng: np.random.Generator, steps: int) -> Plan:
     plan.entropy = ramp(steps, 0, onset, 1.0, 0.7) * ramp(steps, onset, over, 1.0, rng.uniform(0.8, 1.5))
     plan.rules, plan.severity = ("length-explosion", "truncation"), "warning"
     plan.cause = "(?i)long|length|limit|truncat|end|repeat|loop"
-    plan.onset, plan.event_row, plan.grace = int(onset), grows("length/mean", 2.0), TEN_ROWS
+    plan.onset, plan.event_row = int(onset), grows("length/mean", 2.0)
     return plan
 
 
@@ -64,7 +64,7 @@ def _length_collapse(rng: np.random.Generator, steps: int) -> Plan:
     plan.truncated = plan.truncated * ramp(steps, onset, over, 1.0, 0.0)
     plan.rules, plan.severity = ("length-collapse", "reward-collapse"), "warning"
     plan.cause = "(?i)short|length|denominator|penal|format|skip|reasoning|1/"
-    plan.onset, plan.event_row, plan.grace = int(onset), shrinks("length/mean", 0.35), TEN_ROWS
+    plan.onset, plan.event_row = int(onset), shrinks("length/mean", 0.35)
     return plan
 
 

@@ -11,7 +11,6 @@ import numpy as np
 
 from .events import (
     EVENT_ONLY,
-    TEN_ROWS,
     TWENTY_ROWS,
     is_gone,
     reaches,
@@ -57,7 +56,7 @@ def _kl_runaway(rng: np.random.Generator, steps: int) -> Plan:
     plan.gradient = (1 + plan.kl) ** 0.3
     plan.rules, plan.severity = ("kl-runaway", "reward-collapse"), "warning"
     plan.cause = "(?i)kl|reference|beta|learning rate|away|apart"
-    plan.onset, plan.event_row, plan.grace = int(onset), reaches(["kl/ref"], 1.0), TEN_ROWS
+    plan.onset, plan.event_row = int(onset), reaches(["kl/ref"], 1.0)
     return plan
 
 
@@ -76,7 +75,7 @@ def _clip_saturated(rng: np.random.Generator, steps: int) -> Plan:
     plan.gradient = 1 - 0.8 * plan.clip
     plan.rules, plan.severity = ("clip-saturated",), "warning"
     plan.cause = "(?i)updates|clip|epsilon|learning rate|ratio|off-policy|old"
-    plan.onset, plan.event_row, plan.grace = int(onset), reaches(["clip/high", "clip/low"], 0.3), TEN_ROWS
+    plan.onset, plan.event_row = int(onset), reaches(["clip/high", "clip/low"], 0.3)
     return plan
 
 
@@ -119,7 +118,7 @@ def _low_diversity(rng: np.random.Generator, steps: int) -> Plan:
     plan.entropy = ramp(steps, onset, over, 1.0, rng.uniform(0.05, 0.25))
     plan.rules, plan.severity = ("low-diversity", "entropy-collapse", "dead-groups"), "warning"
     plan.cause = "(?i)alike|same|distinct|divers|temperature|updates|entropy|compare"
-    plan.onset, plan.event_row, plan.grace = int(onset), sinks("groups/unique", 2 / plan.group), TEN_ROWS
+    plan.onset, plan.event_row = int(onset), sinks("groups/unique", 2 / plan.group)
     return plan
 
 
@@ -141,7 +140,7 @@ def _grad_spike(rng: np.random.Generator, steps: int) -> Plan:
     plan.success = plan.success * ramp(steps, onset + 3, 30, 1.0, rng.uniform(0.45, 0.75))
     plan.rules, plan.severity = ("grad-spike",), "warning"
     plan.cause = "(?i)spike|clip|norm|batch|learning rate|precision|outlier|ratio"
-    plan.onset, plan.event_row, plan.grace = onset, spiked(3, 10), TEN_ROWS
+    plan.onset, plan.event_row = onset, spiked(3, 10)
     return plan
 
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from .events import ONE_ROW, TEN_ROWS, TWENTY_ROWS, evaluation_falls, reaches, shrinks, sinks
+from .events import ONE_ROW, evaluation_falls, reaches, shrinks, sinks
 from .plan import ALL, GROUPS, Kind, Plan, healthy, ramp, with_tails
 
 
@@ -25,7 +25,7 @@ def _reward_stall(rng: np.random.Generator, steps: int) -> Plan:
     plan.stuck = ramp(steps, onset, over, float(plan.stuck[0]), rng.uniform(0.5, 0.65))
     plan.rules, plan.severity = ("reward-stall", "dead-groups"), "warning"
     plan.cause = "(?i)alike|dead|group|signal|stuck|same|hard|variance|nothing left"
-    plan.onset, plan.event_row, plan.grace = int(onset), reaches(["groups/failed", "groups/stuck"], 0.5), TWENTY_ROWS
+    plan.onset, plan.event_row = int(onset), reaches(["groups/failed", "groups/stuck"], 0.5)
     return plan
 
 
@@ -42,7 +42,7 @@ def _reward_stall_inactive(rng: np.random.Generator, steps: int) -> Plan:
     plan.success, plan.entropy = plan.success[stop], plan.entropy[stop]
     plan.rules, plan.severity = ("reward-stall", "no-gradient"), "warning"
     plan.cause = "(?i)active|mask|token|signal|clip|gradient|weights"
-    plan.onset, plan.event_row, plan.grace = int(onset), sinks("signal/active_tokens", 0.02), TWENTY_ROWS
+    plan.onset, plan.event_row = int(onset), sinks("signal/active_tokens", 0.02)
     return plan
 
 
@@ -63,7 +63,7 @@ def _hacking_part(rng: np.random.Generator, steps: int) -> Plan:
     plan.stuck, plan.wander = np.zeros(steps), 0.15
     plan.rules, plan.severity = ("reward-hacking",), "warning"
     plan.cause = "(?i)format|correctness|part|hack|trade|weight"
-    plan.onset, plan.event_row, plan.grace = int(onset), shrinks("reward/correctness", 0.7), TEN_ROWS
+    plan.onset, plan.event_row = int(onset), shrinks("reward/correctness", 0.7)
     return plan
 
 
@@ -71,7 +71,7 @@ def _hacking_evaluation(rng: np.random.Generator, steps: int) -> Plan:
     """The reward of the training rises on, while that of the evaluations, every 20 steps, falls to 0.3 to 0.6.
 
     Event: an evaluation and the next whose mean is at most 0.8 times that of the three before the onset. An alarm is in
-    time for three evaluations more.
+    time by the next row, as ever, in which there mostly is no evaluation.
     """
     plan = with_tails(rng, steps)
     onset, over = steps * rng.uniform(0.35, 0.45), steps * rng.uniform(0.15, 0.3)
@@ -83,7 +83,6 @@ def _hacking_evaluation(rng: np.random.Generator, steps: int) -> Plan:
     plan.rules, plan.severity = ("reward-hacking",), "warning"
     plan.cause = "(?i)eval|hack|overfit|training"
     plan.onset, plan.event_row = int(onset), evaluation_falls(0.8)
-    plan.grace, plan.grace_steps = TEN_ROWS, 60
     return plan
 
 
