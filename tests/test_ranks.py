@@ -58,7 +58,9 @@ def test_the_numbers_are_the_same_on_any_number_of_ranks(ranks: int, train: Trai
         assert record.metrics.keys() == expected.metrics.keys()
         for name in expected.metrics.keys() - {"step_seconds"}:
             if "denominator-bnpo" not in name:  # divides by the tokens of a micro-batch, and those are other ones
-                value = pytest.approx(expected.metrics[name], rel=1e-6, abs=1e-9)
+                # from the second step on the weights differ too: ranks add their gradients in another order
+                near = 1e-6 if record.step == 1 else 1e-5
+                value = pytest.approx(expected.metrics[name], rel=near, abs=1e-9)
                 assert record.metrics[name] == value, (record.step, name)
 
 
